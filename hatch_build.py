@@ -1,7 +1,7 @@
-"""Puts compiled modules into the wheel of the server, when it is asked to.
+"""Build hook that adds the compiled modules to the wheel of the server.
 
-It is off by default, so that installing the project needs no compiler. `make dist` and the image
-switch it on: HATCH_BUILD_HOOK_ENABLE_CUSTOM=true.
+It is disabled by default, so that an installation needs no compiler. `make dist` and the image enable it
+with HATCH_BUILD_HOOK_ENABLE_CUSTOM=true.
 """
 
 import subprocess
@@ -14,10 +14,10 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
 class NativeModules(BuildHookInterface[Any]):
-    """Compiles beside the build, and adds the libraries to the wheel, which names its platform."""
+    """Compiles the modules, adds the libraries to the wheel, and tags the wheel with its platform."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Compile into a folder of our own, before the wheel is put together."""
+        """Compile into a temporary folder before the wheel is built; an editable wheel has no libraries."""
         if version == "editable":
             return
         self._folder = TemporaryDirectory()
@@ -30,6 +30,6 @@ class NativeModules(BuildHookInterface[Any]):
         build_data["infer_tag"] = True
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
-        """Take the folder away."""
+        """Remove the temporary folder."""
         if version != "editable":
             self._folder.cleanup()

@@ -1,9 +1,8 @@
 """Compiles the server's hot modules into machine code, with mypyc: `make native`, `make dist`.
 
-The source is plain Python and runs uncompiled; compiled, the same source is faster. A module is
-compiled if it is below a folder of `COMPILED` and is not left out by `PURE`. All compiled modules
-are in one library, as calls within a library are fastest; each has a small one of its own, by which
-Python finds it.
+The source is plain Python, and also runs uncompiled, but more slowly. A module is compiled if it matches a
+pattern of `COMPILED` and none of `PURE`. All compiled modules are in one library, because calls within a
+library are fastest. Python finds each module through a small library of its own.
 """
 
 import argparse
@@ -21,7 +20,7 @@ from setuptools.command.build_ext import build_ext
 
 ROOT = Path(__file__).parent
 ROOTS = ("core", "server")
-"""The folders of the source in which packages begin."""
+"""The folders that contain the packages."""
 
 COMPILED = (
     "core/licorne_core/**/*.py",
@@ -32,7 +31,7 @@ COMPILED = (
     "server/licorne_server/rms/event_log.py",
     "server/licorne_server/services/exchange.py",
 )
-"""What is done for every ask and allocation: the core, and the way between it and the wire."""
+"""The code that runs for every ask and allocation: the core, and the conversion of its messages."""
 
 PURE = {
     "*/__init__.py": "mypyc gives a compiled one a wrong __path__, and there is next to no code",
@@ -47,11 +46,11 @@ PURE = {
     "core/licorne_core/extensions/*/reports.py": "they are for people, as reports are",
     "core/licorne_core/extensions/*/projection.py": "so are guesses",
 }
-"""What is not compiled, and why."""
+"""Patterns of modules that are not compiled, with the reasons."""
 
 FLAGS = ("-fvisibility=hidden", "-w")
-"""Nothing but the entry of each module is seen from outside, so that the library calls its own
-functions directly. Warnings would be about generated code."""
+"""Flags of the C compiler. Only the entry of each module is exported, so that the library calls its own
+functions directly. Warnings are off, because they would be about generated code."""
 
 TYPING = (
     "--config-file=",
@@ -60,9 +59,8 @@ TYPING = (
     "--follow-imports=silent",
     "--disable-error-code=overload-cannot-match",
 )
-"""How mypy reads the types. `make types` judges them; here they are only made use of. A build has
-no types of gRPC, and without them those of what is imported do not fit together, and overloads
-look alike."""
+"""Options of mypy, which only uses the types here; `make types` checks them. A build lacks the types of
+gRPC, without which imported types are inconsistent and some overloads look equal."""
 
 LIBRARY = "licorne_native"
 WORK = ROOT / "build/native/c"
@@ -70,10 +68,10 @@ BUILT = ROOT / "build/native/lib"
 
 
 class ParallelBuild(build_ext):
-    """Compiles on all processors."""
+    """Runs the C compiler on all processors."""
 
     def build_extensions(self) -> None:
-        """Compile all extensions, and the files of each, beside one another."""
+        """Compile all extensions in parallel, and also the files of each."""
         compile_some = self.compiler.compile
         jobs = os.cpu_count() or 1
 
@@ -95,7 +93,7 @@ def modules() -> list[str]:
 
 
 def build(target: Path, work: Path, level: str) -> None:
-    """Compile into a folder, at an optimization level of the C compiler."""
+    """Compile into `target`, with generated C in `work`, at an optimization level of the C compiler."""
     os.environ["MYPYPATH"] = os.pathsep.join((*ROOTS, "clients/python"))
     extensions: list[Extension] = mypycify(
         [*TYPING, *modules()],
@@ -114,14 +112,14 @@ def build(target: Path, work: Path, level: str) -> None:
 
 
 def pure() -> None:
-    """Take the libraries away from beside the sources."""
+    """Remove all libraries from the source folders."""
     for root in ROOTS:
         for library in (ROOT / root).rglob("*.so"):
             library.unlink()
 
 
 def put_in_place(built: Path) -> None:
-    """Copy each library to the folder of its source, and the one that has them all to the first."""
+    """Replace the libraries beside the sources. The common library is copied to the first of `ROOTS`."""
     pure()
     for library in built.rglob("*.so"):
         place = library.relative_to(built)
@@ -130,7 +128,7 @@ def put_in_place(built: Path) -> None:
 
 
 def main() -> None:
-    """Do what the command line says."""
+    """Run the action of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("action", choices=("in-place", "pure", "into"))
     parser.add_argument("target", nargs="?", type=Path, default=BUILT, help="of `into`")

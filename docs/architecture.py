@@ -1,10 +1,10 @@
-"""Draw docs/architecture.svg: the rooms of server and core, and their imports.
+"""Draw docs/architecture.svg: the folders of server and core, and their imports.
 
     python docs/architecture.py            write the picture
     python docs/architecture.py --check    compare only; exit 1 where it differs
 
-A *room* is a folder or module at the top of a package. The arrows are the imports in the code, and
-thicker the more there are. One that points upward is red.
+A *room* is a top-level folder or module of a package. An arrow stands for the imports between two rooms: it
+is thicker with more imports, and red if it points upward.
 """
 
 import argparse
@@ -51,7 +51,7 @@ CORE = (
     ("values",),
     ("features",),
 )
-"""Rooms from top to bottom, as `lint-imports` keeps them."""
+"""Rooms from top to bottom, in the layers that `lint-imports` checks."""
 
 WIDTH, ROW, BOX, HEIGHT, TOP = 480, 58, 118, 30, 64
 
@@ -67,7 +67,7 @@ text { font: 13px "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; text-
 
 @dataclass(frozen=True)
 class Block:
-    """One package in the picture: its rows of rooms, and the left edge in pixels."""
+    """One package in the picture: its title and folder, its rows of rooms, and the left edge in pixels."""
 
     package: str
     title: str
@@ -90,7 +90,7 @@ BLOCKS = (
 
 
 def imported(tree: ast.Module, package: str) -> Iterator[str]:
-    """The rooms of the package that a module imports, once for each import."""
+    """The rooms of the package that a module imports, one for each import."""
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == package:
             yield from (alias.name for alias in node.names)
@@ -107,7 +107,7 @@ def _room_of(module: str, package: str) -> Iterator[str]:
 
 
 def imports(block: Block) -> Counter[tuple[str, str]]:
-    """Number of imports between rooms of a package."""
+    """Number of imports between two rooms of a package, by importing and imported room."""
     folder = ROOT / block.title
     places = block.places()
     found: Counter[tuple[str, str]] = Counter()
@@ -143,7 +143,7 @@ def drawn(block: Block) -> Iterator[str]:
 
 
 def picture() -> str:
-    """The whole picture."""
+    """The picture as SVG."""
     height = TOP + ROW * max(len(block.rows) for block in BLOCKS)
     size = f'width="{2 * WIDTH + 20}" height="{height}"'
     lines = [f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img">']
@@ -154,7 +154,7 @@ def picture() -> str:
 
 
 def main() -> int:
-    """Write the picture, or compare it."""
+    """Write or compare the picture; returns 1 if it differs."""
     parser = argparse.ArgumentParser(description="draw docs/architecture.svg")
     parser.add_argument("--check", action="store_true", help="compare only")
     made = picture()

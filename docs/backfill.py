@@ -3,8 +3,8 @@
     python docs/backfill.py            write the picture
     python docs/backfill.py --check    compare only; exit 1 where it differs
 
-A core in virtual time gets jobs of one node, and a gang of four. Each ends when it says. The same source
-gives the same picture.
+A core in virtual time gets jobs for one node each, and a gang of four. Each ends after its declared runtime.
+The same source gives the same picture.
 """
 
 import argparse
@@ -46,11 +46,11 @@ partitions:
 """
 NODES, MINUTES, GANG, GANG_AT, MEMBERS, GANG_RUNS = 6, 60, "gang", 5, 4, 20
 JOBS = (12, 18, 25, 9, 15, 7, 10, 22, 8, 14, 11, 6, 17, 9, 13, 10, 8, 12, 7, 16)
-"""Minutes that the jobs run; the first six come at once, then one comes every two minutes."""
+"""Runtimes of the jobs in minutes. Six are submitted at the start, then one every two minutes."""
 
 
 class Bar(NamedTuple):
-    """What a node is used for: begin and end in minutes."""
+    """A use of a node: its kind, and begin and end in minutes."""
 
     node: int
     begin: float
@@ -59,7 +59,7 @@ class Bar(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What an hour came to: the bars, when the gang was whole, and the start that it was told first."""
+    """The result of an hour: the bars, the minute of the gang's start, and that of its first shadow start."""
 
     bars: list[Bar]
     whole: int
@@ -67,7 +67,7 @@ class Run(NamedTuple):
 
 
 def played(mode: str) -> Run:
-    """Play an hour with this backfill. A gang runs once it is whole."""
+    """Simulate an hour with a backfill mode. The gang starts when all its placeholders are allocated."""
     core, bars, told, whole = Scheduler(), list[Bar](), None, 0
     held: list[tuple[int, int, str]] = []
     ends: list[tuple[float, str, str]] = []
@@ -112,7 +112,7 @@ def played(mode: str) -> Run:
 
 
 def coming(minute: int) -> Iterator[tuple[str, int, int]]:
-    """The applications that come: name, minutes that they run, and members, 0 for a single job."""
+    """The applications of a minute: name, runtime in minutes, and number of members, 0 for a single job."""
     if minute == GANG_AT:
         yield GANG, GANG_RUNS, MEMBERS
     for number, runs in enumerate(JOBS):
@@ -121,7 +121,7 @@ def coming(minute: int) -> Iterator[tuple[str, int, int]]:
 
 
 def submit(core: Scheduler, name: str, runs: int, members: int, now: float) -> None:
-    """Hand in an application with its asks."""
+    """Submit an application with its asks; `runs` is the runtime in minutes."""
     tags = {RUNTIME: str(runs * 60)}
     app = NewApplication(
         app_id=AppId(name),
@@ -146,7 +146,7 @@ def submit(core: Scheduler, name: str, runs: int, members: int, now: float) -> N
 
 
 def decided(core: Scheduler, now: float) -> Iterator[AllocationsMade]:
-    """What the core decides until it has nothing left to do."""
+    """The allocations that the core makes until nothing is due at `now`."""
     while (due := core.next_deadline()) is not None and due <= now:
         for effect in core.handle(Tick(decisions=64), now):
             if isinstance(effect, AllocationsMade):
@@ -185,7 +185,7 @@ WORDS = (
 
 
 def picture() -> str:
-    """The picture: the nodes over an hour, once without backfill and once with it."""
+    """The picture as SVG: the nodes over an hour, without and with backfill."""
     height = TOP + 2 * NODES * ROW + BETWEEN + 30
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {LABEL}>',
@@ -200,7 +200,7 @@ def picture() -> str:
 
 
 def chart(mode: str, top: int) -> Iterator[str]:
-    """One run: a row for each node."""
+    """The chart of one run, with a row for each node."""
     bars, whole, told = played(mode)
     text = f"backfill: {mode}; the gang comes in minute {GANG_AT} and starts in minute {whole}"
     if told is not None:
@@ -226,12 +226,12 @@ def chart(mode: str, top: int) -> Iterator[str]:
 
 
 def at(minute: float) -> float:
-    """Where a minute is drawn."""
+    """The x coordinate of a minute."""
     return LEFT + (WIDTH - LEFT - RIGHT) * minute / MINUTES
 
 
 def main() -> None:
-    """Write, or compare."""
+    """Write or compare the picture."""
     parser = argparse.ArgumentParser(description="Draw the picture of backfill.")
     parser.add_argument("--check", action="store_true", help="compare only")
     drawn = picture()

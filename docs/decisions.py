@@ -1,11 +1,11 @@
-"""Measure the policies on made loads: writes the tables of docs/policies.md, and docs/decisions.svg.
+"""Compare policies on generated loads: writes the tables of docs/policies.md, and docs/decisions.svg.
 
     python docs/decisions.py               all loads, as on the page
     python docs/decisions.py --jobs 100    fewer jobs, for a quick look; nothing is written
     python docs/decisions.py --traces DIR  SWF files of a folder beside textbook backfill; nothing is written
 
-Every figure is the mean over some seeds, with its sample standard deviation. Policies whose properties
-this core does not have are left out.
+Every figure is the mean over several seeds, with its sample standard deviation. Policies with properties that
+this core does not support are left out.
 """
 
 import argparse
@@ -32,17 +32,17 @@ PICTURE = Path(__file__).with_name("decisions.svg")
 SEEDS = (1, 2, 3)
 JOBS = {"hpc": 400, "learning": 400, "mixed": 200}
 DRAWN = "hpc"
-"""The load of the picture."""
+"""The load that the picture shows."""
 BESIDE = ("backfill-easy", "backfill-shortest")
-"""Policies with a reference for traces."""
+"""Policies that are compared with the reference of the tests on traces."""
 PUBLISHED = {
     (28_489, 100): {"backfill-easy": "6,837 s, 92.58 (EASY)", "backfill-shortest": "5,904 s, 69.41 (SJBF)"}
 }
-"""Mean wait and slowdown by jobs and processors: KTH-SP2, less 8 jobs, in jad-darrous/predictsim."""
+"""Published mean wait and slowdown, by jobs and processors: KTH-SP2 less 8 jobs, jad-darrous/predictsim."""
 FIRST = 20
-"""Jobs that are named where a trace differs."""
+"""Maximum number of differing jobs to print for a trace."""
 TABLE = re.compile(r"(<!-- made: (?P<name>[a-z]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)
-"""A table of the page, which is made here."""
+"""A generated table of the page, between its markers."""
 
 Value = Callable[[Figures], float]
 Text = Callable[[float], str]
@@ -60,7 +60,7 @@ LOST = "Lost work"
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Play all loads, and write the page and its picture."""
+    """Simulate all loads, and write the page and its picture; returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else "")
     parser.add_argument("--jobs", type=int, default=0, help="of each load or trace; prints only")
     parser.add_argument("--traces", type=Path, help="folder of SWF files to compare with EASY; prints only")
@@ -85,9 +85,9 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def beside_easy(folder: Path, most: int) -> int:
-    """Print a row for each SWF file and shape of the cluster, and the jobs that differ."""
+    """Print a row for each SWF file and cluster shape, and the jobs that differ; returns the exit code."""
     sys.path.append(str(Path(__file__).parents[1] / "tests"))
-    # The reference is with the tests, which are no part of what is installed.
+    # The reference is a part of the tests, which are not installed.
     from support.textbook import compared
 
     files = sorted(folder.glob("*.swf*")) if folder.is_dir() else []
@@ -125,12 +125,12 @@ def beside_easy(folder: Path, most: int) -> int:
 
 
 def written(page: str, tables: Mapping[str, str]) -> str:
-    """The page with these tables in the places that are marked for them."""
+    """The page with these tables between their markers."""
     return TABLE.sub(lambda found: f"{found[1]}\n{tables[found['name']]}\n", page)
 
 
 def measured(load: Load, jobs: int) -> dict[str, list[Figures]]:
-    """Figures of each seed, by policy. Two policies that mean the same here are one."""
+    """Figures of each seed, by policy. Policies with equal configurations are simulated only once."""
     found: dict[str, list[Figures]] = {}
     config = Config(name="", text=load.config) if load.config else None
     setup = Setup(nodes=[load.nodes], rules=load.rules)
@@ -154,7 +154,7 @@ def mean_of(each: Sequence[Figures]) -> Figures:
 
 
 def table(load: Load, jobs: int, found: Mapping[str, Sequence[Figures]]) -> str:
-    """Means and deviations, a row for each policy."""
+    """The table of a load: means and deviations, with a row for each policy."""
     resource = next(iter(found.values()))[0].resource
     lost: Text = lambda value: work(resource, value)  # noqa: E731
     columns = [*COLUMNS[:-1], (LOST, lambda one: one.lost_work, lost), COLUMNS[-1]]
@@ -168,13 +168,13 @@ def table(load: Load, jobs: int, found: Mapping[str, Sequence[Figures]]) -> str:
 
 
 def cell(values: Sequence[float], text: Text) -> str:
-    """Mean and sample standard deviation; one text where all are equal."""
+    """Mean and sample standard deviation; only the value if all are equal."""
     middle, spread = text(fmean(values)), text(stdev(values))
     return middle if len(set(values)) == 1 else f"{middle} ± {spread}"
 
 
 def policies() -> str:
-    """What each policy sets."""
+    """The table of the policies and their properties."""
     return "\n".join(["| Policy | Meaning | Properties of root |", "|---|---|---|", *_policies(), ""])
 
 

@@ -1,10 +1,10 @@
-"""Draw docs/elastic.svg: an elastic gang that grows into free nodes, and makes room for a queue's guarantee.
+"""Draw docs/elastic.svg: an elastic gang that grows into free nodes, and shrinks for a guaranteed queue.
 
     python docs/elastic.py            write the picture
     python docs/elastic.py --check    compare only; exit 1 where it differs
 
-A core in virtual time has five nodes of four cores, the jobs of one queue, and a gang of another. The RM
-asks for each member again that was stopped. The same source gives the same picture.
+A core in virtual time has five nodes of four cores, jobs in one queue, and a gang in another. The RM submits
+a new ask for each stopped member. The same source gives the same picture.
 """
 
 import argparse
@@ -57,21 +57,21 @@ RUNS = (
     *((28, runs) for runs in (12, 12, 13, 14, 15, 15)),
     *((36, runs) for runs in (5, 6, 7)),
 )
-"""Minute in which a job of one core comes, and the minutes that it runs."""
+"""Minute when a job of one core is submitted, and its runtime in minutes."""
 
 
 class Moment(NamedTuple):
-    """Cores used: members of the gang, and jobs."""
+    """Numbers of cores in use: by members of the gang, and by jobs."""
 
     members: int
     jobs: int
 
 
 class Cluster:
-    """The core, with an RM that ends jobs in time and sends stopped members again."""
+    """The core, with an RM that ends jobs after their runtimes and submits stopped members again."""
 
     def __init__(self) -> None:
-        """Register an empty cluster."""
+        """Register the RM, with all nodes free."""
         self.core = Scheduler()
         self._numbers = count()
         self._ends: list[tuple[float, AllocationKey]] = []
@@ -113,7 +113,7 @@ class Cluster:
         return keys
 
     def play(self, quarter: int) -> Moment:
-        """Play a quarter of a minute."""
+        """Simulate a quarter of a minute; `quarter` counts them from 0. Returns the cores in use."""
         minute = quarter / QUARTERS
         now = BEGIN + minute * 60
         ended = [heappop(self._ends)[1] for _ in self._ends[:] if self._ends[0][0] <= minute]
@@ -178,7 +178,7 @@ WORDS = (
 
 
 def picture() -> str:
-    """The picture: the cores of the cluster over an hour, by use."""
+    """The picture as SVG: the cores of the cluster over an hour, by use."""
     cluster = Cluster()
     moments = [cluster.play(quarter) for quarter in range(MINUTES * QUARTERS)]
     label = 'aria-label="An elastic gang grows into free cores, and shrinks by whole steps"'
@@ -204,7 +204,7 @@ def picture() -> str:
 
 
 def areas(moments: Sequence[Moment]) -> Iterator[str]:
-    """A box for each use of cores, as long as it does not change: the gang below, and the jobs above."""
+    """A box for each use of cores and period without change, with the gang below and the jobs above."""
     uses = {
         "least": [(0, min(moment.members, LEAST)) for moment in moments],
         "growth": [(LEAST, moment.members - LEAST) for moment in moments],
@@ -220,18 +220,18 @@ def areas(moments: Sequence[Moment]) -> Iterator[str]:
 
 
 def box(tone: str, begin: float, end: float, foot: int, height: int) -> str:
-    """Cores from `foot` up, between two minutes."""
+    """A box of `height` cores from `foot` upward, between two minutes."""
     y, width = BOTTOM - (foot + height) * ROW, at(end) - at(begin)
     return f'<rect class="{tone}" x="{at(begin):.1f}" y="{y}" width="{width:.1f}" height="{height * ROW}"/>'
 
 
 def at(minute: float) -> float:
-    """The x of a minute."""
+    """The x coordinate of a minute."""
     return LEFT + (WIDTH - LEFT - RIGHT) * minute / MINUTES
 
 
 def main() -> None:
-    """Write, or compare."""
+    """Write or compare the picture."""
     parser = argparse.ArgumentParser(description="Draw the picture of an elastic gang.")
     parser.add_argument("--check", action="store_true", help="compare only")
     drawn = picture()

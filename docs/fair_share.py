@@ -1,10 +1,10 @@
-"""Draw docs/fair-share.svg: three queues of a real scheduler, ordered by what they have used.
+"""Draw docs/fair-share.svg: three queues of a real scheduler, ordered by their decayed usage.
 
     python docs/fair_share.py            write the picture
     python docs/fair_share.py --check    compare only; exit 1 where it differs
 
-A core in virtual time gets asks of three queues. Each allocation ends after five to seven minutes. The
-same source gives the same picture.
+A core in virtual time gets asks in three queues. Each allocation ends after five to seven minutes. The same
+source gives the same picture.
 """
 
 import argparse
@@ -47,16 +47,16 @@ partitions:
 """
 QUEUES = ("research", "trading", "adhoc")
 COMES = {"research": 0, "trading": 90, "adhoc": 180}
-"""Minute at which a queue begins to ask, for ever."""
+"""Minute from which each queue has pending asks."""
 
 CORES, JOB, MINUTES, BEGIN = 30, 5, 420, 1_704_067_200.0
 
 Samples = dict[str, list[tuple[float, float]]]
-"""By queue: cores in use, and hours of what is due, each minute."""
+"""By queue, for each minute: cores in use, and decayed usage by weight in hours of the whole cluster."""
 
 
 def played() -> Samples:
-    """Play seven hours, minute by minute."""
+    """Simulate seven hours, minute by minute."""
     core, now, number = Scheduler(), BEGIN, 0
     core.views.now = lambda: now
     ends: list[tuple[float, str, AllocationKey]] = []
@@ -80,7 +80,7 @@ def played() -> Samples:
         core.handle(UpdateAllocations(rm_id=RM, asks=asks, releases=over), now)
         for effect in decided(core, now):
             for made in effect.allocations:
-                # Jobs are not of one length to the minute, or all would end together for ever.
+                # Runtimes vary by a minute or two, because equal jobs would always end together.
                 length = JOB + (len(ends) + number) % 3
                 heappush(ends, (now + length * 60, made.ask.app_id, made.key))
         for name in QUEUES:
@@ -93,7 +93,7 @@ def played() -> Samples:
 
 
 def decided(core: Scheduler, now: float) -> Iterator[AllocationsMade]:
-    """What the core decides until it has nothing left to do."""
+    """The allocations that the core makes until nothing is due at `now`."""
     while (due := core.next_deadline()) is not None and due <= now:
         for effect in core.handle(Tick(decisions=64), now):
             if isinstance(effect, AllocationsMade):
@@ -124,7 +124,7 @@ polyline.three { stroke: #1a7f37 } rect.three { fill: #1a7f37 }
 
 
 def picture(samples: Samples) -> str:
-    """The picture: cores in use, and decayed usage, over time."""
+    """The picture as SVG: cores in use and decayed usage over time."""
     height = TOP + 2 * HEIGHT + BETWEEN + 30
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" {LABEL}>',
@@ -148,7 +148,7 @@ def picture(samples: Samples) -> str:
 def chart(
     title: str, scale: float, value: Callable[[tuple[float, float]], float], samples: Samples, top: int
 ) -> Iterator[str]:
-    """One chart: a line for each queue."""
+    """One chart with a line for each queue; `value` selects the number of a sample to draw."""
     bottom = top + HEIGHT
     yield f'<text class="dim" x="{LEFT}" y="{top - 6}">{title}</text>'
     yield f'<path class="axis" d="M{LEFT} {top}V{bottom}H{WIDTH - RIGHT}" fill="none"/>'
@@ -167,7 +167,7 @@ def points(
     scale: float,
     top: int,
 ) -> str:
-    """The points of a line, one for three minutes."""
+    """The points of a line, one for every three minutes."""
     found = []
     for minute in range(0, MINUTES + 1, 3):
         x = LEFT + (WIDTH - LEFT - RIGHT) * minute / MINUTES
@@ -176,7 +176,7 @@ def points(
 
 
 def main() -> None:
-    """Write, or compare."""
+    """Write or compare the picture."""
     parser = argparse.ArgumentParser(description="Draw the picture of fair shares.")
     parser.add_argument("--check", action="store_true", help="compare only")
     drawn = picture(played())

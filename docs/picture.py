@@ -3,9 +3,9 @@
     python docs/picture.py            write the picture
     python docs/picture.py --check    compare only; exit 1 where it differs
 
-The RMs are those of `licorne demo`. Each tells its nodes and its work to a real server over gRPC.
-When nothing more can be placed the server is asked for its queues, and these are drawn. Nothing
-depends on speed or on the clock, so the same source gives the same picture.
+The RMs are those of `licorne demo`. Each sends its nodes and its work to a real server over gRPC.
+When nothing more can be placed, the queues that the server reports are drawn. Nothing depends on
+speed or on the clock, so the same source gives the same picture.
 """
 
 import argparse
@@ -38,7 +38,7 @@ PICTURE = Path(__file__).with_name("picture.svg")
 SETTINGS = Settings(listen=Address(host="127.0.0.1", port=0), http=None)
 PATIENCE = 30.0
 
-# A queue without guarantee and maximum, whose applications are limited so that others have room.
+# A queue without guarantee and maximum, and the number of its applications that are drawn.
 SCARCE_QUEUE, SCARCE_APPLICATIONS = "root.adhoc", 1
 
 WIDTH, MARGIN, GAP = 880, 14, 14
@@ -86,10 +86,10 @@ LEGEND = (
 )
 LEGEND_ROWS, LEGEND_ROW, LEGEND_COLUMN = 3, 18, 205
 KEYS = 2 * LEGEND_ROWS
-"""Number of entries in columns; the others have separate lines."""
+"""Number of legend entries in columns; each further entry has its own line."""
 WALL = 3
 PARTITION = "  - name: default"
-"""Its nodes have a constant order: when they are packed depends on how fast the machine is."""
+"""Its nodes get a constant order, because the usual packing would depend on the speed of the machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,9 +101,9 @@ class Cluster:
 
 
 def chosen(work: Sequence[Submission]) -> Iterator[Submission]:
-    """Applications of a world, in order, with few of the scarce queue.
+    """Applications of a demo world, in order, with only `SCARCE_APPLICATIONS` of the scarce queue.
 
-    What comes of gangs and of claims depends on when the RM confirms: they are left out.
+    Gangs and preempting applications are left out, because their results depend on when the RM confirms.
     """
     scarce = [item for item in work if item.application.queue == SCARCE_QUEUE]
     left_out = {item.application.application_id for item in scarce[SCARCE_APPLICATIONS:]}
@@ -112,12 +112,12 @@ def chosen(work: Sequence[Submission]) -> Iterator[Submission]:
 
 
 def timed(asks: Sequence[Ask], second: int) -> list[Ask]:
-    """The asks, with a constant time of creation and one priority."""
+    """The asks with this creation time (unix seconds) and equal priorities."""
     return [replace(ask, priority=0, tags={"creationTime": str(second)}) for ask in asks]
 
 
 async def told(target: str, world: World) -> Client:
-    """A client with all objects of a world, before it connects: it sends one replay."""
+    """An unconnected client with all objects of a world, which it will send in one replay."""
     config = load(world.config, required=True)
     ordered = world.config
     if config.partitions[0].node_sort.type is NodeSortType.AUTO:
@@ -131,7 +131,7 @@ async def told(target: str, world: World) -> Client:
 
 
 async def look(stub: "StateAsyncStub", rm_id: str) -> Cluster:
-    """Report of the server on an RM."""
+    """The server's report of an RM: its partition and queues."""
     partitions = await stub.ListPartitions(ListPartitionsRequest(rm_id=rm_id))
     partition = partitions.partitions[0]
     queues = await stub.ListQueues(ListQueuesRequest(partition=partition.name))
@@ -139,7 +139,7 @@ async def look(stub: "StateAsyncStub", rm_id: str) -> Cluster:
 
 
 async def clusters() -> list[Cluster]:
-    """Schedule the RMs on a server one after the other; returns the report of each."""
+    """Connect the RMs to a server, one after another; returns the report of each."""
     scheduler = Scheduler()
     found = []
     async with (
@@ -150,7 +150,7 @@ async def clusters() -> list[Cluster]:
         for world in worlds():
             async with await told(server.grpc_address, world) as client:
                 await client.ready()
-                # The core has no event for the end of its work, so this polls.
+                # The core has no event for the end of its work, so it is polled.
                 while scheduler.next_deadline() == AT_ONCE:  # noqa: ASYNC110
                     await asyncio.sleep(0.01)
                 found.append(await look(StateStub(channel), world.rm_id))
@@ -158,25 +158,25 @@ async def clusters() -> list[Cluster]:
 
 
 def text(x: float, y: float, content: str, kind: str = "") -> str:
-    """A text with its baseline at y."""
+    """A text element with its baseline at `y`."""
     mark = f' class="{kind}"' if kind else ""
     return f'<text x="{x:g}" y="{y:g}"{mark}>{escape(content)}</text>'
 
 
 def box(x: float, y: float, width: float, kind: str) -> str:
-    """A piece of a bar."""
+    """A section of a bar."""
     return f'<rect x="{x:g}" y="{y:g}" width="{width:.1f}" height="{BAR_HEIGHT}" rx="2" class="{kind}"/>'
 
 
 def cores(amount: int) -> str:
-    """Milli-cores as whole cores."""
+    """Milli-cores as rounded cores."""
     return f"{round(amount / 1000):,}"
 
 
 def bar(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
-    """Pieces of a queue's bar, up to the queue's maximum.
+    """Sections of a queue's bar, up to the queue's maximum.
 
-    The length of the longest is the size of the cluster.
+    The longest bar has the length of the whole cluster.
     """
     scale = BAR_WIDTH / capacity
     used, due = queue.allocated.get("vcore", 0), queue.guaranteed.get("vcore", 0)
@@ -197,14 +197,14 @@ def is_full(queue: Queue) -> bool:
 
 
 def wall(x: float, y: float) -> str:
-    """End of a bar at its maximum, visible without colours."""
+    """The mark at the end of a bar that is at its maximum, visible without colours."""
     return (
         f'<rect x="{x:.1f}" y="{y - WALL:g}" width="{WALL}" height="{BAR_HEIGHT + 2 * WALL}" class="wall"/>'
     )
 
 
 def row(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
-    """One queue: name, bar, used and pending cores."""
+    """The line of a queue: name, bar, used and pending cores."""
     depth = queue.path.count(".")
     name = queue.path.rpartition(".")[2]
     base = y + 15
@@ -219,7 +219,7 @@ def row(queue: Queue, y: float, capacity: int, most: int) -> Iterator[str]:
 
 
 def card(x: float, y: float, height: float, content: Iterator[str]) -> Iterator[str]:
-    """A frame with content, and a background for any page."""
+    """A frame around some content, with its own background."""
     yield f'<g transform="translate({x:g} {y:g})">'
     yield f'<rect width="{COLUMN}" height="{height:g}" rx="6" class="card"/>'
     yield from content
@@ -227,7 +227,7 @@ def card(x: float, y: float, height: float, content: Iterator[str]) -> Iterator[
 
 
 def queues_of(cluster: Cluster) -> Iterator[str]:
-    """One RM: its size, and a line for each queue."""
+    """The content of an RM's card: its size, and a line for each queue."""
     capacity = cluster.partition.capacity["vcore"]
     yield text(PAD, 23, cluster.partition.rm_id, "rm")
     size = f"{cluster.partition.nodes} nodes, {cores(capacity)} cores"
@@ -258,7 +258,7 @@ def legend() -> Iterator[str]:
 
 
 def draw(found: Sequence[Cluster]) -> str:
-    """The whole picture: two RMs on the left, one and the legend on the right."""
+    """The picture as SVG: two RMs on the left, the third and the legend on the right."""
     first, second, third = found
     left, right = MARGIN, MARGIN + COLUMN + GAP
     below, beside = (MARGIN + height_of(above) + GAP for above in (first, third))
@@ -280,7 +280,7 @@ def draw(found: Sequence[Cluster]) -> str:
 
 
 def main() -> int:
-    """Write or compare; returns 1 if the picture differs from the source."""
+    """Write or compare the picture; returns 1 if it differs."""
     parser = argparse.ArgumentParser(description="Draw docs/picture.svg.")
     parser.add_argument("--check", action="store_true", help="compare only")
     check: bool = parser.parse_args().check

@@ -1,10 +1,10 @@
-"""Draw docs/topology.svg: a gang that waits for one rack with room, and then has all of it there.
+"""Draw docs/topology.svg: a gang that waits until it fits into one rack, and is then placed there.
 
     python docs/racks.py            write the picture
     python docs/racks.py --check    compare only; exit 1 where it differs
 
-A real server schedules the gang. The nodes are drawn as they are when it waits, and again when one
-allocation has ended.
+A real server schedules the gang. The nodes are drawn while the gang waits, and again after the end of one
+other allocation.
 """
 
 import argparse
@@ -32,7 +32,7 @@ partitions:
 """
 CORES, NODES = 3, 4
 FREE = {"rack-1": (1, 1, 1, 0), "rack-2": (2, 0, 1, 0), "rack-3": (0, 1, 0, 1)}
-"""Free cores of the nodes of each rack before the gang comes."""
+"""Free cores on the nodes of each rack before the gang is submitted."""
 
 GANG = "train"
 WORKERS = TaskGroup(name="workers", members=4, resources={"vcore": 1000})
@@ -62,11 +62,11 @@ text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill:
 }"""
 
 Taken = Mapping[str, tuple[int, int]]
-"""Cores of others and of the gang, by node."""
+"""By node: cores that others use, and cores that the gang uses."""
 
 
 async def looks() -> list[tuple[str, Taken]]:
-    """Both states: a sentence of the server, and the nodes."""
+    """Both states: the server's explanation, and the nodes."""
     async with serve(CONFIG) as server, FakeRM(server.target, patience=240.0) as rm:
         for rack in FREE:
             await rm.add_nodes(NODES, prefix=rack, attributes={"rack": rack}, vcore=CORES * 1000)
@@ -88,7 +88,7 @@ async def looks() -> list[tuple[str, Taken]]:
 
 
 async def explained(rm: FakeRM) -> str:
-    """The check that stops the gang, as `licorne explain` words it."""
+    """The check that blocks the gang, in the words of `licorne explain`."""
     while True:
         report = await rm.client.state.explain(application_id=GANG)
         for check in report.checks:
@@ -98,20 +98,20 @@ async def explained(rm: FakeRM) -> str:
 
 
 def taken(allocations: Mapping[str, str]) -> Taken:
-    """What is on each node."""
+    """Cores in use on each node, from the node of each allocation key."""
     others = Counter(node for key, node in allocations.items() if not key.startswith(GANG))
     gang = Counter(node for key, node in allocations.items() if key.startswith(GANG))
     return {node: (others[node], gang[node]) for node in {*others, *gang}}
 
 
 def text(x: float, y: float, content: str, kind: str = "") -> str:
-    """A text with its baseline at y."""
+    """A text element with its baseline at `y`."""
     mark = f' class="{kind}"' if kind else ""
     return f'<text x="{x:g}" y="{y:g}"{mark}>{escape(content)}</text>'
 
 
 def slots(x: float, y: float, others: int, gang: int) -> Iterator[str]:
-    """A square for each core: of others, of the gang, free."""
+    """A square for each core: used by others, used by the gang, or free."""
     kinds = ["other"] * others + ["gang"] * gang
     for number in range(CORES):
         kind = kinds[number] if number < len(kinds) else "free"
@@ -134,7 +134,7 @@ def rack(name: str, nodes: Taken, x: float, y: float) -> Iterator[str]:
 
 
 def draw(found: Sequence[tuple[str, Taken]]) -> str:
-    """The whole picture: the racks before and after, each with a sentence above."""
+    """The picture as SVG: the racks before and after, each with the server's explanation above."""
     lines: list[str] = []
     y: float = MARGIN
     for sentence, nodes in found:
@@ -159,7 +159,7 @@ def draw(found: Sequence[tuple[str, Taken]]) -> str:
 
 
 def main() -> int:
-    """Write or compare; returns 1 if the picture differs from the source."""
+    """Write or compare the picture; returns 1 if it differs."""
     parser = argparse.ArgumentParser(description="Draw docs/topology.svg.")
     parser.add_argument("--check", action="store_true", help="compare only")
     check: bool = parser.parse_args().check

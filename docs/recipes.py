@@ -1,10 +1,10 @@
-"""Write the plans of docs/recipes.md: what a server says of each configuration on that page.
+"""Write the plans of docs/recipes.md: the effect of each configuration on that page, from a server.
 
     python docs/recipes.py            write the plans into the page
     python docs/recipes.py --check    compare only; exit 1 where they differ
 
-Every recipe is planned on the same cluster, with the same work. A text block behind a configuration has the
-output of `licorne config plan` for it.
+All plans are for the same cluster, with the same work. The text block after a configuration has the output
+of `licorne config plan`.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, redirect_stdout
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-# A plan copies the process, which gRPC has to allow: the server's package asks it to, and so comes first.
+# A plan forks the process, for which the server's package sets up gRPC, so it is imported first.
 import licorne_server  # noqa: F401
 
 # isort: split
@@ -31,13 +31,13 @@ from licorne_server.process.settings import Address, Settings
 from licorne_server.telemetry.logs import set_up
 
 PAGE = Path(__file__).with_name("recipes.md")
-# A plan is made, however long a busy machine takes to copy the process.
+# A plan is always made, however long a busy machine takes to fork the process.
 SETTINGS = Settings(listen=Address(host="127.0.0.1", port=0), http=None, rms=RmBounds(plan_pause=0.0))
 PATIENCE = 240.0
 GIB = 2**30
 
-RECIPE = re.compile(r"```yaml\n(?P<config>.*?)```\n\n```text\n(?P<plan>.*?)```", re.DOTALL)
-"""A configuration, and its plan."""
+RECIPE = re.compile(r"```yaml\n(?P<config>(?:(?!```).)*)```\n\n```text\n(?P<plan>.*?)```", re.DOTALL)
+"""A configuration and its plan in the page."""
 
 BEFORE = """
 partitions:
@@ -56,7 +56,7 @@ WORK = (
     ("crawl", "search", "ben", 8, {"vcore": 4_000, "memory": 16 * GIB}),
     ("click", "ads", "cem", 12, {"vcore": 4_000, "memory": 16 * GIB}),
 )
-"""Application, queue, user, and how many asks of which size."""
+"""Application, queue, user, number of asks, and resources of each ask."""
 
 
 def nodes() -> Iterator[Node]:
@@ -67,7 +67,7 @@ def nodes() -> Iterator[Node]:
 
 
 def ask(application: str, number: int, size: dict[str, int], second: int) -> Ask:
-    """One of the asks of an application; it may stop others, and be stopped."""
+    """One ask of an application; it may preempt, and be preempted."""
     return Ask(
         key=f"{application}-{number}",
         application_id=application,
@@ -80,7 +80,7 @@ def ask(application: str, number: int, size: dict[str, int], second: int) -> Ask
 
 @asynccontextmanager
 async def cluster() -> AsyncIterator[str]:
-    """The address of a server on which search has taken what there is, and ads waits."""
+    """The address of a server on which the queue search uses all resources, and ads waits."""
     scheduler = Scheduler()
     async with (
         running(SETTINGS, scheduler=scheduler) as server,
@@ -92,7 +92,7 @@ async def cluster() -> AsyncIterator[str]:
             await client.submit_applications([application])
             await client.ask([ask(name, number, size, second) for number in range(count)])
             await client.ready()
-            # The core has no event for the end of its work, so this polls.
+            # The core has no event for the end of its work, so it is polled.
             while scheduler.next_deadline() == AT_ONCE:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         yield server.grpc_address
@@ -108,7 +108,7 @@ async def plans(configs: list[str]) -> list[str]:
 
 
 def plan(target: str, config: str) -> str:
-    """The output for one configuration."""
+    """The output of `licorne config plan` for one configuration."""
     said = io.StringIO()
     with TemporaryDirectory() as folder, redirect_stdout(said):
         file = Path(folder) / "queues.yaml"
@@ -118,13 +118,13 @@ def plan(target: str, config: str) -> str:
 
 
 def written(page: str) -> str:
-    """The page with the plans of a server."""
+    """The page with new plans."""
     said = iter(asyncio.run(plans([found["config"] for found in RECIPE.finditer(page)])))
     return RECIPE.sub(lambda found: f"```yaml\n{found['config']}```\n\n```text\n{next(said)}```", page)
 
 
 def main() -> int:
-    """Write or compare; returns 1 if the page differs from the source."""
+    """Write or compare the page; returns 1 if it differs."""
     parser = argparse.ArgumentParser(description="Write the plans of docs/recipes.md.")
     parser.add_argument("--check", action="store_true", help="compare only")
     check: bool = parser.parse_args().check

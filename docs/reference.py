@@ -1,7 +1,7 @@
-"""Write the references of configurations and of settings, from the keys that their readers know.
+"""Write the reference pages of configurations and settings, from the keys that the parsers accept.
 
 python docs/reference.py            write the pages
-python docs/reference.py --check    compare only; exit 1 where one differs
+python docs/reference.py --check    compare only; exit 1 if one differs
 """
 
 import argparse
@@ -23,11 +23,8 @@ All keys of a configuration. `make reference` writes this page from the source.
 [Configuration](configuration.md) is the guide, with an example, the rules between keys,
 [amounts](configuration.md#amounts) and [access lists](configuration.md#access-lists).
 
-Keys are lower-case. An unknown key is an error, which suggests a similar key.
-A repeated key is an error too.
-An absent or null key has its default; without a default nothing is set.
+Keys are lower-case. An unknown or repeated key is an error. An absent or null key has its default.
 A key that is **checked only** is read, validated and shown, and does nothing else.
-*Spec* is the section of the specification, as cited in the source.
 """
 
 QUEUES = """\
@@ -50,23 +47,21 @@ PROPERTIES = """
 ## Queue properties
 
 Keys of `properties` of a queue, and of `childtemplate.properties`. Values are texts.
-An invalid value is ignored, with a warning. Words are read in any case of letters.
-Managed queues, those in the configuration, inherit their parent's properties.
-[Dynamic queues](configuration.md#queue) have those of the template only.
-Durations are written as `30s`, `1h5m` or `1.5h`.
+An invalid value is ignored, with a warning. Words may be in any case of letters.
+Configured queues inherit their parent's properties, [dynamic queues](configuration.md#queue) only those of
+the template. Durations have the form `30s`, `1h5m` or `1.5h`.
 """
 
 EXTRA = """
 ## Extra configuration
 
-Keys of `extraConfig` of a registration or an update, a map of texts.
+Keys of `extraConfig`, a map of texts in [a registration or an update](configuration.md#extra-configuration).
 An invalid value is ignored.
-[The guide](configuration.md#extra-configuration) describes when it comes into force.
 """
 
 
 def flattened(section: Section, before: str = "") -> Iterator[tuple[str, Key]]:
-    """Keys of a mapping by path, with nested mappings in place."""
+    """The keys of a mapping with their paths, each followed by the keys of its nested mapping."""
     for key in section.values():
         yield before + key.name, key
         if key.inside is not None:
@@ -74,28 +69,28 @@ def flattened(section: Section, before: str = "") -> Iterator[tuple[str, Key]]:
 
 
 def value(key: Key) -> str:
-    """Values of a key: its words, or its kind and conditions."""
+    """The accepted values of a key: the choices, or the type and its conditions."""
     if key.choices:
         return ", ".join(f"`{word}`" for word in key.choices)
     return f"{key.kind.value}: {key.allowed}" if key.allowed else key.kind.value
 
 
 def row(path: str, key: Key, *more: str) -> str:
-    """A line of a table."""
+    """A row of a table."""
     what = key.what if key.works else f"**checked only**: {key.what}"
     default = f"`{key.default}`" if key.default else ""
-    cells = (f"`{path}`", value(key), default, *more, what.replace("|", "\\|"), key.spec)
+    cells = (f"`{path}`", value(key), default, *more, what.replace("|", "\\|"))
     return f"| {' | '.join(cells)} |"
 
 
 def table(rows: Iterator[str], *more: str) -> list[str]:
-    """A table with its head."""
-    head = ("Key", "Value", "Default", *more, "Effect", "Spec")
+    """A table with its header."""
+    head = ("Key", "Value", "Default", *more, "Effect")
     return [f"| {' | '.join(head)} |", f"|{'---|' * len(head)}", *rows]
 
 
 def configurations() -> str:
-    """The page of configurations."""
+    """The page about configurations."""
     lines = [INTRO.rstrip()]
     for title, where, section in SECTIONS:
         lines += ["", f"## {title}", "", where, ""]
@@ -146,11 +141,11 @@ LINKS = {
         "names with the queue in them": "metrics.md#names-with-the-queue-in-them",
     },
 }
-"""Where more is said of each table."""
+"""The page that explains the settings of each table."""
 
 
 def settings() -> str:
-    """The page of settings."""
+    """The page about settings."""
     flags = {key.path: flag for flag, key in FLAGS.items()}
     lines = [SETTINGS.rstrip()]
     for table, kind in tables.TABLES.items():
@@ -169,7 +164,7 @@ PAGES = {"configuration-reference.md": configurations, "settings-reference.md": 
 
 
 def main() -> None:
-    """Write, or compare."""
+    """Write or compare the pages."""
     parser = argparse.ArgumentParser(description="Write the references of configurations and of settings.")
     parser.add_argument("--check", action="store_true", help="compare only")
     check = parser.parse_args().check

@@ -1,9 +1,9 @@
-"""Draw docs/replay.svg: a recorded run, as it was and with another configuration, by `licorne replay`.
+"""Draw docs/replay.svg with `licorne replay`: a recorded run, and the same run with another configuration.
 
     python docs/replay.py            write the picture
     python docs/replay.py --check    compare only; exit 1 where it differs
 
-The work is drawn from a seed and played in virtual time. Its inputs are written as a server writes them.
+The work is generated from a seed and simulated in virtual time. Its commands are recorded as by a server.
 """
 
 import argparse
@@ -46,10 +46,10 @@ GUARANTEES = HALVES.replace("max: {vcore: 64}", "guaranteed: {vcore: 64}")
 
 
 class Journaling:
-    """Writes all that a core gets into a journal."""
+    """Writes all commands of a core to a journal."""
 
     def __init__(self, folder: Path) -> None:
-        """Begin a run."""
+        """Open a journal in this folder."""
         files, state = Folder(folder, 2**30), JournalState()
         files.open()
         self._writer = Writer(files, state)
@@ -57,22 +57,22 @@ class Journaling:
         self._digest, self._count = DigestOf(), 0
 
     def passes(self, now: float) -> None:
-        """The sum of what was decided so far."""
+        """Write the digest of all decisions so far."""
         self._writer.put(entry(now, Digest(self._count, self._digest.value())))
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
-        """Note an input."""
+        """Write a command, and add its effects to the digest."""
         self._writer.put(entry(now, command))
         self._count += 1
         self._digest.saw(effects)
 
     def close(self) -> None:
-        """End the run."""
+        """Close the journal."""
         self._writer.close()
 
 
 def jobs() -> Iterator[Job]:
-    """The jobs of the run: training comes first, and serving later."""
+    """The jobs of the run: training first, serving later."""
     dice = Random(SEED)
     for number in range(JOBS):
         queue = "train" if dice.random() < 0.6 else "serve"
@@ -95,7 +95,7 @@ def jobs() -> Iterator[Job]:
 
 
 def drawn() -> str:
-    """The picture of both runs."""
+    """The picture of both runs, as SVG."""
     with TemporaryDirectory() as folder:
         journal, after, picture = (Path(folder, name) for name in ("journal", "after.yaml", "both.svg"))
         journaling = Journaling(journal)
@@ -110,7 +110,7 @@ def drawn() -> str:
 
 
 def main() -> int:
-    """Write or compare; returns 1 if the picture differs."""
+    """Write or compare the picture; returns 1 if it differs."""
     parser = argparse.ArgumentParser(description="Draw docs/replay.svg.")
     parser.add_argument("--check", action="store_true", help="compare only")
     check: bool = parser.parse_args().check

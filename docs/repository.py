@@ -1,7 +1,7 @@
-"""The part of the site that MkDocs cannot do: pages and files of the repository that are not in docs/.
+"""MkDocs hooks that add pages and files outside docs/ to the site.
 
-Pages name what is beside docs/ by relative paths, as a forge shows them: README.md, the READMEs of clients
-and core, files of the wire. The site has each of these that a page links to, and README.md as its first page.
+Pages link to files outside docs/ with relative paths, as a forge expects: README.md, the READMEs of clients
+and core, .proto files. The site has each linked file, and README.md as its first page.
 """
 
 import re
@@ -20,14 +20,14 @@ STEP = re.compile(r"(?P<sender>\w+)->>(?P<receiver>\w+): (?P<text>.+)")
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
-    """Sequences of messages become lists: a browser would have to fetch Mermaid from elsewhere."""
+    """Convert sequence diagrams to lists, because browsers would need Mermaid from another site."""
     fence = {"name": "mermaid", "class": "sequence", "format": sequence}
     config.mdx_configs["pymdownx.superfences"] = {"custom_fences": [fence]}
     return config
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add what pages link to, and what is linked from there."""
+    """Add the files that pages link to, directly or through other added files."""
     waiting = ["README.md", *(f"docs/{file.src_uri}" for file in files.documentation_pages())]
     known = set(waiting)
     while waiting:
@@ -44,7 +44,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
-    """Links as they are in the site."""
+    """Convert links to those of the site."""
     source = page.file.abs_src_path
     assert source is not None
     here = Path(source).relative_to(ROOT).as_posix()
@@ -59,12 +59,12 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
 
 
 def address(path: str) -> str:
-    """Where the site has a file of the repository."""
+    """The path in the site of a file of the repository."""
     return "index.md" if path == "README.md" else path.removeprefix("docs/")
 
 
 def sequence(source: str, *_: Any, **__: Any) -> str:
-    """A sequence diagram as a list."""
+    """Convert a sequence diagram to a list in HTML."""
     names = dict(re.findall(r"participant (\w+) as (\w+)", source))
     items = []
     for line in map(str.strip, source.splitlines()):

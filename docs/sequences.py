@@ -1,10 +1,10 @@
-"""Draw the message sequences of pages from runs of a server and a client.
+"""Draw the message sequences of pages, from runs of a server and a client.
 
     python docs/sequences.py            write the sequences into the pages
     python docs/sequences.py --check    compare only; exit 1 where they differ
 
-A gate between client and server notes every message. It holds the answers to a step back until the
-client has said all of that step. So the same source gives the same sequence, however fast it runs.
+A relay between client and server records every message. It holds back answers until the client has sent
+all items of a step. So the same source gives the same sequence, at any speed.
 """
 
 import argparse
@@ -40,16 +40,16 @@ partitions:
             properties: {preemption.delay: 60s}
 """
 PATIENCE = 240.0
-"""Seconds until what does not come is given up, on any machine."""
+"""Seconds to wait for a message, enough for any machine."""
 TIMEOUT = 60
-"""Seconds that placeholders and asks of the runs wait, by a clock that is moved."""
+"""Seconds that placeholders and asks wait, by a virtual clock."""
 
 TO_CORE, TO_RM = "RM->>Core", "Core->>RM"
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One item of a message. Neighbours that differ in the name alone are drawn as one."""
+    """One item of a message. Neighbours that differ only in the name are drawn as one line."""
 
     arrow: str
     before: str
@@ -58,12 +58,12 @@ class Line:
 
 
 def amounts(resource: si.Resource) -> str:
-    """Amounts in the form of a line."""
+    """The amounts of a resource, on one line."""
     return ", ".join(f"{name} {q.value}" for name, q in sorted(resource.resources.items()))
 
 
 def requested(request: UpdateRequest) -> Iterator[Line]:
-    """Items of a request of the RM."""
+    """The items of a request by the RM."""
     for new in request.applications.new:
         gang = f" (placeholderAsk {amounts(new.placeholderAsk)}, {new.gangSchedulingStyle})"
         yield Line(TO_CORE, "application ", new.applicationID, gang)
@@ -80,7 +80,7 @@ def requested(request: UpdateRequest) -> Iterator[Line]:
 
 
 def answered(response: UpdateResponse) -> Iterator[Line]:
-    """Items of a response of the server."""
+    """The items of a response by the server."""
     for accepted in response.applications.accepted:
         yield Line(TO_RM, "accepted ", accepted.applicationID, "")
     for updated in response.applications.updated:
@@ -97,7 +97,7 @@ def answered(response: UpdateResponse) -> Iterator[Line]:
 
 
 def termination(release: si.AllocationRelease) -> str:
-    """The type of a release by its name on the wire."""
+    """The name of a release's termination type in `si.v1`."""
     return si.TerminationType.Name(release.terminationType)
 
 
@@ -108,11 +108,11 @@ class Gate(SessionServicer):
         """`upstream` is the address of the server."""
         self._channel = grpc.aio.insecure_channel(upstream)
         self.lines: list[Line | str] = []
-        """The items so far, and the remarks between them."""
+        """The recorded items, and remarks between them."""
         self.requests = 0
-        """How many items the RM has said so far."""
+        """Number of items that the RM has sent."""
         self.heard = asyncio.Event()
-        """Set after every item that the RM says."""
+        """Set after every request of the RM."""
         self.open = asyncio.Event()
         """Set unless answers are held back."""
         self.open.set()
@@ -120,7 +120,7 @@ class Gate(SessionServicer):
     async def Update(  # noqa: N802
         self, request_iterator: AsyncIterator[UpdateRequest], context: Any
     ) -> AsyncIterator[UpdateResponse]:
-        """One stream."""
+        """Relay one stream."""
         call = SessionStub(self._channel).Update()
         upward = asyncio.create_task(self._pass_up(request_iterator, call))
         try:
@@ -141,30 +141,30 @@ class Gate(SessionServicer):
         await call.done_writing()
 
     async def close(self) -> None:
-        """Leave the server."""
+        """Close the connection to the server."""
         await self._channel.close()
 
 
 class Run:
-    """A resource manager whose messages are noted, step by step."""
+    """A resource manager whose messages are recorded, step by step."""
 
     def __init__(self, rm: FakeRM, gate: Gate, server: Served, clock: VirtualClock) -> None:
-        """It is connected through the gate."""
+        """`rm` is connected through `gate`."""
         self.rm = rm
         self._views = server.views
         self.clock = clock
         self._gate = gate
 
     def forget(self) -> None:
-        """What was said so far is not drawn."""
+        """Discard all recorded items, so that they are not drawn."""
         self._gate.lines.clear()
 
     def remark(self, text: str) -> None:
-        """A remark between two messages."""
+        """Add a remark behind the last message."""
         self._gate.lines.append(text)
 
     async def step(self, action: Awaitable[object], items: int, condition: Callable[[], bool]) -> None:
-        """Let the RM say so many items, then let it hear the answers until something is so."""
+        """Await `items` items of the RM's action, then pass on answers until `condition` is true."""
         gate = self._gate
         gate.open.clear()
         wanted = gate.requests + items
@@ -177,28 +177,28 @@ class Run:
         await self.rm.until(condition, "the answers to a step")
 
     async def pending(self, count: int) -> None:
-        """Wait until the server has so many pending asks."""
-        # What the server knows is a question to the core, not an event.
+        """Wait until the server has `count` pending asks."""
+        # The core has no event for this, so it is polled.
         while self._views.partitions()[0].pending_asks != count:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     def dropped(self) -> int:
-        """How many asks the server has dropped."""
+        """Number of asks that the server has dropped."""
         return sum(isinstance(event, AskDropped) for event in self.rm.events)
 
     def state(self, application_id: str) -> str:
-        """The last state that was told of an application."""
+        """The last reported state of an application; empty if there is none."""
         return self.rm.states.get(application_id, "")
 
 
 def starts(check: PreemptionCheck) -> dict[str, int]:
-    """All nodes will do, and nobody has to go beyond what the resources need."""
+    """Accept all nodes, with only the victims that the resources need."""
     return {node.node_id: node.start_index for node in check.nodes}
 
 
 @asynccontextmanager
 async def connected() -> AsyncIterator[tuple[Run, Gate]]:
-    """A server with one node, whose RM stops things when it is told to."""
+    """A server, and an RM with one node that stops allocations only when told to."""
     clock = VirtualClock()
     async with serve(QUEUES, clock=clock) as server:
         gate = Gate(server.target)
@@ -225,7 +225,7 @@ async def connected() -> AsyncIterator[tuple[Run, Gate]]:
 
 
 async def replacement(run: Run) -> None:
-    """Two placeholders, and a member that takes the place of one."""
+    """Two placeholders, one of which a member replaces."""
     rm = run.rm
     groups = [TaskGroup(name="work", members=2, resources={"vcore": 1000})]
     submission = rm.submit("app", task_groups=groups, gang_style="Soft")
@@ -239,7 +239,7 @@ async def replacement(run: Run) -> None:
 
 
 async def soft_timeout(run: Run) -> None:
-    """A gang that finds room for one of two placeholders."""
+    """A gang of which only one of two placeholders fits."""
     rm = run.rm
     groups = [
         TaskGroup(name="lead", members=1, resources={"vcore": 1500}),
@@ -259,7 +259,7 @@ async def soft_timeout(run: Run) -> None:
 
 
 async def preemption(run: Run) -> None:
-    """Somebody else has what an ask is guaranteed."""
+    """An ask whose guaranteed resources another queue uses."""
     rm = run.rm
     await rm.submit("guest")
     await rm.ask("guest", 2, vcore=1000, allow_preempt_self=True)
@@ -283,7 +283,7 @@ RUNS: dict[str, Callable[[Run], Awaitable[None]]] = {
 
 
 def drawn(lines: Sequence[Line | str]) -> str:
-    """The sequence as mermaid draws it."""
+    """The sequence in the syntax of Mermaid."""
     text = ["sequenceDiagram", "    participant RM", "    participant Core as Licorne"]
 
     def kind(line: Line | str) -> object:
@@ -301,17 +301,17 @@ def drawn(lines: Sequence[Line | str]) -> str:
 
 
 async def sequence(name: str) -> str:
-    """The sequence of a run."""
+    """The sequence of the run with this name."""
     async with connected() as (run, gate):
         run.forget()
         await RUNS[name](run)
-        # What comes with the goodbye is not noted.
+        # Copied now, because the messages of the goodbye are not drawn.
         noted = list(gate.lines)
     return drawn(noted)
 
 
 async def page(text: str) -> str:
-    """The page with its sequences as they are now."""
+    """The page with new sequences."""
     for name in RUNS:
         mark = f"<!-- drawn by docs/sequences.py: {name} -->\n```mermaid\n"
         before, found, rest = text.partition(mark)
@@ -322,7 +322,7 @@ async def page(text: str) -> str:
 
 
 def main() -> None:
-    """Draw, or compare."""
+    """Write or compare the pages."""
     parser = argparse.ArgumentParser(description="Draw the message sequences of pages.")
     parser.add_argument("--check", action="store_true", help="compare only")
     options = parser.parse_args()

@@ -1,9 +1,9 @@
-"""Draw docs/terminal.svg: why all waits, and what a change would do, as the terminal says it.
+"""Draw docs/terminal.svg: why asks wait, and the effect of a change, as shown in a terminal.
 
     python docs/terminal.py            write the picture
     python docs/terminal.py --check    compare only; exit 1 where it differs
 
-The commands are asked of a real server, with the cluster of docs/recipes.md.
+The commands call a real server with the cluster of docs/recipes.md.
 """
 
 import argparse
@@ -26,7 +26,7 @@ QUOTAS = "quotas.yaml"
 COMMANDS = (("explain",), ("config", "plan", QUOTAS))
 ROW, CHARACTER, MARGIN, BAR = 17, 7.3, 18, 30
 LONGEST = 24
-"""Lines of a command that are shown; the others are cut."""
+"""Maximum number of lines of a command's output; further lines are cut."""
 
 STYLE = """\
 text { font: 12px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill: #d7dde4; white-space: pre }
@@ -47,7 +47,7 @@ async def said() -> list[tuple[str, list[str]]]:
 
 
 def run(target: str, words: tuple[str, ...]) -> str:
-    """The output of a command; the file is the first recipe."""
+    """The output of a command; its file has the first recipe."""
     output = io.StringIO()
     with TemporaryDirectory() as folder, redirect_stdout(output):
         file = Path(folder) / QUOTAS
@@ -59,7 +59,7 @@ def run(target: str, words: tuple[str, ...]) -> str:
 
 
 def lines(commands: list[tuple[str, list[str]]]) -> Iterator[tuple[str, str]]:
-    """The lines of the screen, each with its class."""
+    """The lines on the screen, each with its CSS class."""
     for number, (command, output) in enumerate(commands):
         if number:
             yield "", ""
@@ -71,7 +71,7 @@ def lines(commands: list[tuple[str, list[str]]]) -> Iterator[tuple[str, str]]:
 
 
 def draw(commands: list[tuple[str, list[str]]]) -> str:
-    """The whole picture."""
+    """The picture as SVG."""
     shown = list(lines(commands))
     width = round(max(len(line) for _, line in shown) * CHARACTER) + 2 * MARGIN
     height = BAR + len(shown) * ROW + MARGIN
@@ -92,7 +92,7 @@ def draw(commands: list[tuple[str, list[str]]]) -> str:
 
 
 def main() -> int:
-    """Write or compare; returns 1 if the picture differs from the source."""
+    """Write or compare the picture; returns 1 if it differs."""
     parser = argparse.ArgumentParser(description="Draw docs/terminal.svg.")
     parser.add_argument("--check", action="store_true", help="compare only")
     check: bool = parser.parse_args().check

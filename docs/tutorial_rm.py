@@ -1,4 +1,4 @@
-"""A resource manager (RM) of one node, whose queue has room for two of three asks."""
+"""A resource manager (RM) with one node and three asks, of which two fit into the queue."""
 
 import asyncio
 import sys

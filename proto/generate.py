@@ -1,11 +1,11 @@
-"""Make the wire code from the .proto files, or check that it is up to date.
+"""Generate the wire code from the .proto files, or check that it is up to date.
 
     python proto/generate.py            rewrite clients/python/licorne/{v1,si}, clients/go/licornev1,
                                         server/licorne_server/store/coordination/pb
     python proto/generate.py --check    compare only; exit 1 where they differ
 
-Runs in an environment of its own, made from proto/requirements.txt. The Go code needs a Go
-toolchain: its plugins are the tools of clients/go/go.mod. Without one only Python is looked after.
+Runs in a separate environment, made from proto/requirements.txt. The Go code needs a Go toolchain: its
+plugins are the tools of clients/go/go.mod. Without a toolchain only Python is generated and checked.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from grpc_tools import protoc
 PROTO = Path(__file__).resolve().parent
 ROOT = PROTO.parent
 SERVER_PROTO = ROOT / "server" / "proto"
-"""What only servers speak: with etcd, and with each other. Messages alone, without stubs."""
+"""Protocols that only servers use, with etcd and with each other: messages without stubs."""
 TOOLS = Path(sys.executable).parent
 PLUGINS = ("mypy", "mypy_grpc")
 PYTHON_OWNED = (
@@ -47,14 +47,14 @@ GO_PLUGINS = (
 
 
 def compile_protos(arguments: list[str], path: Path = PROTO) -> None:
-    """Run protoc on the .proto files below the path, with the imports that they need."""
+    """Run protoc on the .proto files below `path`, with the imports that they need."""
     includes = [f"--proto_path={path}", f"--proto_path={files('grpc_tools') / '_proto'}"]
     if protoc.main(["protoc", *includes, *arguments]) != 0:
         sys.exit("generate: protoc failed, see above")
 
 
 def generate_python(target: Path) -> None:
-    """Write the Python code and its type stubs below `target`."""
+    """Write the Python code of the public protocols and its type stubs below `target`."""
     target.mkdir(parents=True)
     compile_protos(
         [
@@ -105,7 +105,7 @@ def generate_go(target: Path, go: str) -> None:
 
 
 def wire_files(base: Path, owned: tuple[str, ...]) -> set[str]:
-    """Every generated file below the folders `owned` of `base`, by its path from there."""
+    """The paths relative to `base` of all generated files below its folders `owned`."""
     return {
         str(path.relative_to(base))
         for root in owned
@@ -115,14 +115,14 @@ def wire_files(base: Path, owned: tuple[str, ...]) -> set[str]:
 
 
 def differing(fresh: Path, owned: tuple[str, ...]) -> list[str]:
-    """The files that are missing, superfluous or unlike in the checkout."""
+    """The files that are missing, superfluous or different in the checkout."""
     names = wire_files(fresh, owned) | wire_files(ROOT, owned)
     _, unlike, missing = filecmp.cmpfiles(fresh, ROOT, names, shallow=False)
     return sorted(unlike + missing)
 
 
 def main() -> None:
-    """Generate aside, then compare or replace."""
+    """Generate into a temporary folder, then compare with the checkout or replace its files."""
     parser = argparse.ArgumentParser(description="Make the wire code from the .proto files.")
     parser.add_argument("--check", action="store_true", help="only compare")
     options = parser.parse_args()

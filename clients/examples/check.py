@@ -76,7 +76,7 @@ class Example:
         self._reader.start()
 
     def expect(self, lines: Sequence[str]) -> None:
-        """Wait until it has printed these.
+        """Wait until the example has printed these lines.
 
         Raises:
             Failed: it printed something else, or nothing for a minute.
@@ -132,7 +132,7 @@ def play_restarted(command: Sequence[str], wire: str) -> None:
 
 
 def play_rejected(command: Sequence[str], wire: str) -> None:
-    """Run a server whose maximum is ten asks; raises Failed if the example ignores that."""
+    """Run a server whose maximum is ten asks; raises Failed if the example ignores rejections."""
     with serving(LICORNE_BOUNDS_MAX_ASKS="10") as target:
         try:
             done = subprocess.run(

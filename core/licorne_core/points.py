@@ -82,9 +82,9 @@ class Extension:
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
         """A configuration was applied to a queue, and to its parent before; `before` has former properties.
 
-        `before` is empty for a new queue, and None for one that no configuration has changed: placement has
-        created it, or it has become a leaf with the removal of its last child. After a reload all asks are
-        tried again, so that nothing has to be marked for them here.
+        `before` has the defaults for a new queue, and is None if no configuration has changed it: placement
+        has created it, or it has become a leaf with the removal of its last child. After a reload all asks
+        are tried again, so that nothing has to be marked for them here.
         """
 
     def removed(self, queue: Queue) -> None:
@@ -118,7 +118,7 @@ class Extension:
         return None
 
     def units(self, tags: Mapping[str, str]) -> GangUnits | None:
-        """The units in which the gang of a new application is placed and stopped, by its tags.
+        """The units in which a new application's gang is placed and stopped, by its tags; None for no units.
 
         Raises:
             Rejected: the tags are invalid.
@@ -126,7 +126,7 @@ class Extension:
         return None
 
     def node_terms(self, tags: Mapping[str, str]) -> NodeTerms | None:
-        """The terms about the nodes of a new application's gang, by the tags of the application.
+        """The terms about the nodes of a new application's gang, by the application's tags; None for none.
 
         Raises:
             Rejected: the tags are invalid.
@@ -141,7 +141,7 @@ class Extension:
         """
 
     def arriving(self, app: Application, ask: Ask) -> Ask:
-        """Return a new ask of an application of interest, or a changed ask to use in its place."""
+        """Return the new ask of an application of interest, or a changed ask to use in its place."""
         return ask
 
     # Quotas beyond those of queues, users and groups
@@ -215,10 +215,10 @@ class Extension:
         """Called after the RM has answered an application's first question about nodes, or timed out."""
 
     def put_off(self, stop: Any) -> bool:
-        """A victim, a `Stop` of `standard/preemption`, is to be stopped: True to delay the stop.
+        """Return True to delay the stop of a victim, a `Stop` of `standard/preemption`.
 
-        Only stops of victims in a leaf of interest may be delayed, as their room is planned for one ask
-        alone. Then the `Stay` of the victim is in `context.stays`, and no other feature is called.
+        Only stops of victims in a leaf of interest may be delayed, as their room is planned for only
+        one ask. Then the `Stay` of the victim is in `context.stays`, and no other feature is called.
         """
         return False
 
@@ -259,7 +259,7 @@ class Extension:
     # Time
 
     def pass_time(self, now: float, most: int) -> int:
-        """Follow the time: the timer is due, or a scan of all that waits begins; return the work done.
+        """Follow the time: the timer is due, or a scan of all waiting asks begins; return the work done.
 
         A tick handles at most 64 deadlines of an RM, so a turn may come before this. State that must be exact
         when a turn begins needs `begin` as well; the extension has to track usage meanwhile.
@@ -451,12 +451,12 @@ class Points:
         return next(home for home in found if home is not None)
 
     def units_by(self, tags: Mapping[str, str]) -> GangUnits | None:
-        """The units of a new application's gang, from the first extension that defines some."""
+        """The units of a new application's gang, from the first extension that defines some; or None."""
         found = (extension.units(tags) for extension in self.units)
         return next((units for units in found if units is not None), None)
 
     def terms_by(self, tags: Mapping[str, str]) -> NodeTerms | None:
-        """The terms of a new application's gang, from the first extension that defines some."""
+        """The terms of a new application's gang, from the first extension that defines some; or None."""
         found = (extension.node_terms(tags) for extension in self.node_terms)
         return next((terms for terms in found if terms is not None), None)
 

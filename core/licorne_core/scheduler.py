@@ -136,7 +136,7 @@ class Scheduler:
             tuning=tuning or Tuning(),
             rm_caps=rm_caps or RmCaps(),
         )
-        """Handlers and stages, in addition to the commands."""
+        """Options that apply to all RMs."""
         self._registry = Registry(
             self.options, kinds(), [(name, each.SHARED) for name, each in modules("shared")]
         )
@@ -165,7 +165,7 @@ class Scheduler:
         """Execute one command at `now`, in unix seconds; return its effects in order.
 
         Raises:
-            TickFailed: a bug of the core has affected the partition of one RM.
+            TickFailed: a defect of the core has affected the partition of one RM.
             ConfigError, NotFound: a command without an RM is refused, and has changed nothing.
         """
         try:
@@ -197,7 +197,7 @@ class Scheduler:
             self._registry.core.shared[name].after_command(self._registry)
 
     def next_deadline(self) -> float | None:
-        """Time of the next Tick, in unix seconds; a time in the past means now."""
+        """Time of the next Tick, in unix seconds; in the past if it is due now, None without work."""
         if self._registry.disposal.gone or self._registry.core.busy:
             return AT_ONCE
         return self._registry.agenda.next_deadline()
@@ -214,7 +214,7 @@ class Scheduler:
     def plan_submission(
         self, rm_id: RmId, new: NewApplication, asks: Sequence[Ask], now: float, spent: Spent = lambda: 0.0
     ) -> SubmissionPlan:
-        """Plan a submission of a registered RM in the same way; the keys of its asks must differ."""
+        """Plan a submission of a registered RM at `now`, on a copy; the keys of its asks must differ."""
         return plan_submission(self, rm_id, new, asks, now, spent)
 
     def plan_start(
@@ -338,7 +338,7 @@ class Scheduler:
                 agenda.note(partition)
 
     def _give_turn(self, decisions: int, now: float, effects: list[Effect], worked: list[Partition]) -> None:
-        """Decide for the waiting partition whose last turn is longest ago, if there is one."""
+        """Decide for the partition whose turn is next (`Agenda.take_turn`); nothing if no partition waits."""
         agenda = self._registry.agenda
         partition = agenda.take_turn()
         self.last_turn = None if partition is None else partition.turn

@@ -1,7 +1,7 @@
-"""Draws the dashboard for Grafana from `panels.yml`: ``python deploy/grafana/dashboard.py FILE``.
+"""Generates the Grafana dashboard from `panels.yml`: ``python deploy/grafana/dashboard.py FILE``.
 
-The file is not kept in the repository. `make chart` draws it into the chart, and the composition at its
-start. Tests ask Prometheus' own tool about every expression, and look for every metric on a running server.
+The dashboard is not committed: `make chart` generates it for the Helm chart, and Docker Compose at startup.
+Tests check every expression with `promtool`, and every metric on a running server.
 """
 
 import json
@@ -18,7 +18,7 @@ WIDTH = 24
 """Columns of Grafana's grid."""
 
 SMALL = 4
-"""The width of a panel that is a number only, and its height."""
+"""Width and height of a panel with a single number, in columns and rows of the grid."""
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 _OF = 'instance=~"$instance"'
@@ -44,10 +44,10 @@ VARIABLES = {
     "resource": f"label_values(licorne_capacity{{{_PARTITION}}}, resource)",
 }
 ONE_OF = {"resource": "vcore"}
-"""Variables of which one value is chosen, as different resources have no sum."""
+"""Variables with only one selected value, and its default: amounts of different resources have no sum."""
 
 ADDRESSES = {"page": "http://127.0.0.1:9080/ui", "runbooks": "docs/runbooks.md"}
-"""Variables with what the links lead to. The chart puts its own addresses in their place."""
+"""Hidden variables with the base addresses of links. The Helm chart sets its own addresses."""
 
 PLACES = {
     "queue": (
@@ -55,7 +55,7 @@ PLACES = {
         "#/queue/[${__field.labels.rm}]${__field.labels.partition}/${__field.labels.queue}",
     )
 }
-"""What a line of a panel may lead to in the page: a title and an address there."""
+"""Links from a series of a panel to the web page: title and fragment of the address."""
 
 CHANGES = {
     "Restarts": ("red", "{{instance}} has started", f"resets(licorne_uptime_seconds{{{_OF}}}[2m]) > 0"),
@@ -65,12 +65,12 @@ CHANGES = {
         f'sum by (rm) (increase(licorne_configuration_updates_total{{{_RM}, result="changed"}}[2m])) > 0',
     ),
 }
-"""What is marked in all panels: colour, text and expression."""
+"""Annotations of all panels: colour, text and expression."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One panel: what it shows, in which unit, and what it asks for, by legend."""
+    """One panel: title, description and unit, and its queries by legend."""
 
     title: str
     about: str
@@ -80,18 +80,18 @@ class Panel:
     width: int = 8
     stacked: bool = False
     histogram: dict[str, str] = field(default_factory=dict)
-    """The name of a histogram, of what, and by which label, instead of targets."""
+    """Instead of `targets`: name of a histogram, its label selector (`of`) and a label to group `by`."""
     bad: float | None = None
-    """The value from which on the panel is red."""
+    """Values from which the panel is red; None for never."""
     alert: str = ""
-    """The alert whose runbook it links to."""
+    """The alert to whose runbook the panel links; empty for no link."""
     to: str = ""
-    """Which of `PLACES` its lines lead to."""
+    """The key in `PLACES` of the link from each series; empty for no link."""
 
     def expressions(self) -> dict[str, str]:
-        """What it asks for, by legend: the targets, or the median and the 99th percentile.
+        """The queries by legend: the targets, or median and 99th percentile of the histogram.
 
-        A heat map asks for all buckets.
+        A heat map queries all buckets.
         """
         found = dict(self.targets)
         if self.kind == "heatmap":
@@ -114,7 +114,7 @@ def _expanded(expression: str) -> str:
 
 
 def rows() -> dict[str, list[Panel]]:
-    """The panels by the headings above them."""
+    """The panels, by heading."""
     read = yaml.safe_load((HERE / "panels.yml").read_text(encoding="utf-8"))
     return {title: [Panel(**panel) for panel in panels] for title, panels in read.items()}
 
@@ -179,7 +179,7 @@ def _defaults(panel: Panel) -> dict[str, object]:
 
 
 def _steps(first: str, *others: tuple[float, str]) -> dict[str, object]:
-    """Colours by value: the first one, and others from a value on."""
+    """Colours by value: the first colour, and other colours with the values at which they begin."""
     steps = [{"color": colour, "value": value} for value, colour in ((None, first), *others)]
     return {"color": {"mode": "thresholds"}, "thresholds": {"mode": "absolute", "steps": steps}}
 
@@ -220,7 +220,7 @@ def _link(title: str, url: str) -> dict[str, object]:
 
 
 def _panels() -> Iterator[dict[str, object]]:
-    """A heading for each row, and its panels in lines below: inside the heading where the row is closed."""
+    """A heading for each row, followed by its panels; a collapsed row has them inside the heading."""
     number = y = 0
     for title, panels in rows().items():
         number += 1
@@ -249,7 +249,7 @@ def _annotations() -> Iterator[dict[str, object]]:
 
 
 def dashboard() -> str:
-    """The file."""
+    """The dashboard as JSON."""
     document: dict[str, Any] = {
         "uid": "licorne",
         "title": "Licorne",

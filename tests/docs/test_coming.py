@@ -105,7 +105,7 @@ ELSEWHERE = {
     ),
     "a bad second partition in an update": (
         "tests/scenarios/reload_settings.txt",
-        "Something wrong in a second partition: the first is not changed either.",
+        "A problem in a second partition: the first is not changed either.",
     ),
     "a leaf with applications made a parent": (
         "tests/core/handlers/test_refused_configurations.py",
@@ -121,9 +121,9 @@ ELSEWHERE = {
     ),
     "`fair`": (
         "tests/core/scheduling/test_fair_leaves.py",
-        "test_users_of_a_fair_leaf_get_equal_usage",
+        "test_users_of_a_fair_leaf_have_equal_usage",
     ),
-    "`strict`": ("tests/extensions/state_aware/test_strict.py", "test_nothing_passes_the_first_application"),
+    "`strict`": ("tests/extensions/state_aware/test_strict.py", "test_no_application_passes_the_first_one"),
     "a parent's guarantee": (
         "tests/core/handlers/test_museum.py",
         "test_siblings_below_one_guarantee_do_not_preempt_each_other",

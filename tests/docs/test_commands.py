@@ -23,7 +23,6 @@ from licorne_server.process.watchdog import SHUT
 from support.docs.pages import Page, code_spans, pages
 
 PAGE = Page("docs/commands.md")
-FILTERED = ("queues", "apps", "nodes", "topology", "users", "calendar", "events")
 
 
 def options_of(parser: argparse.ArgumentParser) -> set[str]:
@@ -52,28 +51,11 @@ def test_every_key_of_a_context_has_a_variable() -> None:
     assert DEFAULT_TARGET in "\n".join(PAGE.lines)
 
 
-@pytest.mark.parametrize("command", FILTERED)
-def test_every_option_is_on_the_page(command: str) -> None:
-    """Every option of a command is on the page, as a common option or as a filter."""
-    text = "\n".join(PAGE.lines)
-    [row] = [line for line in PAGE.lines if line.startswith(f"| `{command}` |")]
-    common = set(re.findall(r"--[a-z-]+", text[: text.index("Filters of each command")]))
-    contexts = {f"--{key}" for key in VARIABLES} | {"--context", "--help", "--output"}
-    parser = dict(commands_of(parser_for(command)))[command][1]
-    own = options_of(parser) - common - contexts - {"--selector"}
-    assert own <= set(re.findall(r"--[a-z-]+", row))
-
-
 def test_every_output_format_is_on_the_page() -> None:
     """Every output format of a list is on the page."""
     text = "\n".join(PAGE.lines)
     assert all(f"`-o {form}`" in text for form in listing.FORMS)
     assert all(f"licorne completion {shell}\n" in text for shell in SHELLS)
-
-
-def commands_in(text: str) -> set[str]:
-    """The commands named in code: ``licorne NAME``."""
-    return set(re.findall(r"\blicorne ([a-z][a-z-]+)", text))
 
 
 MENTIONED = """bench, context, config plan, config diff, config apply, replay, simulate, why, validate-config,
@@ -126,9 +108,9 @@ def test_metrics_and_codes_of_troubleshooting_exist() -> None:
 
 def test_the_list_has_every_command() -> None:
     """The list has exactly the existing commands."""
-    rows = PAGE.table("All commands")
-    listed = set.union(*(commands_in(row[0]) for row in rows))
-    assert listed == set(installed_commands())
+    cells = [re.sub(r"\([^)]*\)", "", row[1]) for row in PAGE.table("All commands")]
+    spans = [span for cell in cells for span in code_spans(cell)]
+    assert {span.split()[0] for span in spans} == set(installed_commands())
 
 
 def test_every_option_on_the_page_exists() -> None:

@@ -142,7 +142,7 @@ def files_for_all() -> int:
 
 def test_the_page_has_the_number_of_open_files() -> None:
     """The page has the number of needed open files."""
-    [row] = [row for row in INSTALLING.table("Ports, files, memory") if row[0] == "open files"]
+    [row] = [row for row in INSTALLING.table("Ports and files") if row[0] == "open files"]
     assert f"{files_for_all():,}" in row[1]
 
 

@@ -1,4 +1,4 @@
-"""Each extension is a folder that nothing else names, and everything else works without it."""
+"""Each extension is a folder that no other code names, and all other features work without it."""
 
 import os
 import re
@@ -39,12 +39,12 @@ WORDS = {
     "elastic": r"[eE]lastic|ELASTIC|GANG_(MIN|MAX|STEP)|gang-(min|max|step)",
     "opening_hours": r"opening[_.]hours|Opening(Clock|Hours)|ClosedLeaf|QUEUE_CLOSED",
 }
-"""Patterns of names of an extension."""
+"""Patterns of the names of an extension in code."""
 ASKED_FOR = {"budgets", "notice"}
 """Extensions whose commands come from the server's own callers, so that the server names them."""
 TABLES = ("core/licorne_core/extensions/__init__.py", "server/licorne_server/wire/features.py")
 NEEDS: set[tuple[str, str]] = set()
-"""Extensions that import another one."""
+"""Pairs of an extension and another one that it imports."""
 SCENARIOS = ROOT / "tests/scenarios"
 DRAWN = re.compile(r"^# extensions: (.*)$", re.MULTILINE)
 PLAYING = """
@@ -57,12 +57,12 @@ for path in FILES:
         print(path.stem)
         test_scenario(path, rewrite=False)
 """
-"""Program that plays the named scenarios, or all, and prints their names."""
+"""A program that plays the named scenarios, or all of them, and prints their names."""
 METHODS = [
     name for name in vars(Extension) if not name.startswith("_") and callable(getattr(Extension, name))
 ]
 TABLES_OF_ONE = ("handlers", "keys", "reports", "rules", "shared")
-"""Modules of an extension with tables, which are points as well."""
+"""Modules of an extension whose tables are extension points as well."""
 
 
 def test_every_field_of_an_answer_is_filled() -> None:
@@ -76,13 +76,13 @@ def test_the_search_for_names_covers_every_extension() -> None:
 
 
 def test_the_number_of_points_is_bounded() -> None:
-    """The number of points is bounded, so that a feature that needs a further one replaces another."""
+    """There are at most 12 points, each of which lists its methods."""
     assert sorted(name for names in POINTS.values() for name in names) == sorted([*METHODS, *TABLES_OF_ONE])
     assert len(POINTS) <= 12
 
 
 def test_a_point_calls_only_extensions_that_override_it() -> None:
-    """Every point has a tuple of the extensions that override its method; work is requested by a timer."""
+    """Each point has the tuple of the extensions that override it; only `work` is called by a timer."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     partition = driver.partition
@@ -92,7 +92,7 @@ def test_a_point_calls_only_extensions_that_override_it() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_nothing_else_names_an_extension(name: str) -> None:
+def test_an_extension_is_named_only_in_its_folder(name: str) -> None:
     """Core and server name an extension only in its own folder or module, and in their tables."""
     own = [ROOT / "core/licorne_core/extensions" / name]
     own += [ROOT / "server/licorne_server/extensions" / each for each in (f"{name}.py", name)]
@@ -121,11 +121,11 @@ def test_extensions_that_import_each_other_are_listed() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [*((name,) for name in NAMES), NAMES], ids=[*NAMES, "all"])
-def test_everything_else_works_without_extensions(names: tuple[str, ...], tmp_path: Path) -> None:
-    """Without the folders of extensions and their lines in the table, scenarios of others pass.
+def test_scenarios_of_other_features_pass_without_extensions(names: tuple[str, ...], tmp_path: Path) -> None:
+    """If folders of extensions and their lines in the table are deleted, all other scenarios pass.
 
-    Without one of them the scenarios that use others are played, and the remaining ones without any. The
-    server needs budgets only.
+    Without one extension, scenarios that use other extensions are played; without all, those that use none.
+    The server needs only budgets.
     """
     copy = tmp_path / "copy"
     for package in ("core/licorne_core", "server/licorne_server"):

@@ -1,4 +1,4 @@
-"""The cost of an ask does not depend on extensions that are present and off."""
+"""An extension that is present and off adds nothing to the cost of an ask."""
 
 import subprocess
 import sys
@@ -24,7 +24,7 @@ for module, name in trace_one_ask((CORE, SERVER)).functions:
 @pytest.mark.slow
 @pytest.mark.pure
 def test_an_ask_makes_the_same_calls_with_and_without_extensions() -> None:
-    """A trace of a process with all extensions off equals that of a process without any."""
+    """The trace of an ask with all extensions off equals that of a process without extensions."""
     program = subprocess.run(
         [sys.executable, "-c", WITHOUT], cwd=ROOT / "tests", capture_output=True, text=True, check=True
     )

@@ -1,4 +1,4 @@
-"""The recount of each extension finds an error in its books. Some have a test of it in their own folder."""
+"""The recount of each extension detects an error in its books; some have such a test in their own folder."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ Slip = Callable[[Partition, Any], object]
 
 
 def busy(properties: str, **tags: str) -> Driver:
-    """An application of a leaf with these properties runs an ask, and another one waits."""
+    """A leaf with these properties, in which one application runs two asks and the ask of another waits."""
     driver = Driver()
     driver.do(
         register(config(f"[{{name: a, properties: {{{properties}}}}}]")),
@@ -86,8 +86,8 @@ SLIPS: dict[str, tuple[Callable[[], Driver], Slip, str]] = {
 
 
 @pytest.mark.parametrize("name", SLIPS)
-def test_a_fault_in_the_books_of_an_extension_is_detected(name: str) -> None:
-    """The audit has no finding before the error, and the difference after it."""
+def test_the_recount_of_an_extension_detects_an_error(name: str) -> None:
+    """The audit passes before the error, and afterwards fails with a text that names the difference."""
     scene, slip, said = SLIPS[name]
     driver = scene()
     check_invariants(driver.scheduler)

@@ -1,4 +1,4 @@
-"""Random worlds that do not use an extension are decided alike with and without it."""
+"""Random worlds that use no extension have the same decisions with and without the extensions."""
 
 import os
 import shutil
@@ -36,7 +36,7 @@ def recorded(number: int) -> bytes:
 
 
 def worlds(most: int) -> Iterator[bytes]:
-    """The text of this number of worlds, one in each line."""
+    """The recorded text of this number of worlds, one per line."""
     for number in range(most):
         yield recorded(number) + b"\n"
 
@@ -44,10 +44,10 @@ def worlds(most: int) -> Iterator[bytes]:
 @pytest.mark.slow
 @pytest.mark.pure
 @pytest.mark.parametrize("names", [*((name,) for name in NAMES), NAMES], ids=[*NAMES, "all"])
-def test_worlds_are_decided_alike_without_an_extension(
+def test_decisions_are_equal_without_an_unused_extension(
     names: tuple[str, ...], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    """Worlds that do not use the extension have equal decisions without it; half of `--worlds` are played."""
+    """Worlds that do not use an extension have equal decisions without it; half of `--worlds` are played."""
     place = tmp_path / "licorne_core"
     shutil.copytree(ROOT / "core/licorne_core", place, ignore=shutil.ignore_patterns("*.so"))
     table = place / "extensions/__init__.py"

@@ -1,9 +1,9 @@
-"""Plants one defect after the other in a copy of the tree, and says whether the tests notice.
+"""Plants one defect after the other in a copy of the tree, and reports whether the tests detect it.
 
-``python tests/mutants [NAME ...] [--jobs 2]``, or ``make mutants``. The exit code is 0 if every defect was
-noticed by the tests that it names: by one that is not marked `slow`, unless the defect is. It is 1 otherwise.
-With ``--table FILE`` each defect is written down at once with the tests that noticed it, and a run that was
-stopped goes on with the defects that the file does not have.
+``python tests/mutants [NAME ...] [--jobs 2]``, or ``make mutants``. The exit code is 0 if every defect is
+detected by a test that it names, which must not be marked `slow` unless the defect is; otherwise it is 1.
+With ``--table FILE`` the outcome of each defect is appended to the file with the tests that detected it, and
+a run that was stopped continues with the defects that the file does not have.
 """
 
 import argparse
@@ -29,11 +29,11 @@ from mutants.table import DOES_NOT_APPLY, KILLED, NO_VERDICT, SLOW_ONLY, SURVIVE
 ROOTS = ("core", "server", "clients/python", "clients/cli", "tools")
 """The folders in which packages begin."""
 COPIED = ("core", "server", "clients", "tools", "tests", "proto", "docs", "pyproject.toml")
-"""What of the tree the tests need."""
+"""The files and folders that the tests need."""
 TEST_SECONDS = 60
-"""A test that hangs with a defect has noticed it after so long."""
+"""After this time a hanging test has detected the defect."""
 RUN_SECONDS = 900
-"""A run of tests that has not come to an end by then says nothing."""
+"""A run of tests that takes longer has no verdict."""
 PASSED, FAILED, NOTHING = 0, 1, 5
 """Exit codes of pytest."""
 QUICK, SLOW = (), ("-m", "slow and not transport")
@@ -61,7 +61,7 @@ def main() -> int:
 
 @contextmanager
 def copies(count: int) -> Iterator[SimpleQueue[Path]]:
-    """This number of copies of the tree, to be borrowed and returned."""
+    """A queue of this number of copies of the tree, to be borrowed and returned."""
     trees: SimpleQueue[Path] = SimpleQueue()
     with TemporaryDirectory(prefix="licorne-mutants-") as folder:
         for number in range(count):
@@ -73,7 +73,7 @@ def copies(count: int) -> Iterator[SimpleQueue[Path]]:
 
 
 def copy(source: Path, target: Path) -> None:
-    """A file, or a folder with all that is below."""
+    """Copy a file, or a folder with its contents except caches and hidden files."""
     if source.is_dir():
         ignored = shutil.ignore_patterns("__pycache__", ".*")
         shutil.copytree(source, target, ignore=ignored)
@@ -82,7 +82,7 @@ def copy(source: Path, target: Path) -> None:
 
 
 def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int, table: Table) -> int:
-    """Try the defects that the table does not have, and report the outcome of each, in their order."""
+    """Try the defects that the table does not have, report all in order, and return the exit code."""
     tree = trees.get()
     left = [defect for defect in defects if defect.name not in table.verdicts]
     tests = sorted({test for defect in left for test in defect.tests_in(tree)})
@@ -113,9 +113,9 @@ def run(defects: Sequence[Defect], trees: SimpleQueue[Path], jobs: int, table: T
 
 
 def tried(defect: Defect, tree: Path) -> tuple[str, list[str]]:
-    """The outcome of a defect in this copy, and the tests that detect it.
+    """Plant the defect in this copy; return its outcome and the tests that detect it.
 
-    It is killed, survives, is found by slow tests only without the mark, or is undetermined.
+    Outcomes are: killed, survived, detected only by slow tests without the mark, or undetermined.
     """
     try:
         tests = defect.tests_in(tree)
@@ -135,13 +135,13 @@ def tried(defect: Defect, tree: Path) -> tuple[str, list[str]]:
         return SLOW_ONLY if alone else KILLED, NOTICED.findall(output)
     if code in (PASSED, NOTHING):
         return SURVIVED, []
-    # Not even collected, cut off from outside, no such test: that is nobody's judgement.
+    # The tests could not be collected, were interrupted, or do not exist: no test has judged the defect.
     print(output, file=sys.stderr)
     return NO_VERDICT, []
 
 
 def play(tree: Path, tests: Sequence[str], which: Sequence[str]) -> tuple[int | None, str]:
-    """Run the chosen tests in a copy; return exit code, None without one, and output."""
+    """Run the chosen tests in a copy; return the exit code, None after a timeout, and the output."""
     sources = (tree / root for root in ROOTS)
     environment = {
         **os.environ,

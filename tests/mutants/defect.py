@@ -17,40 +17,40 @@ PACKAGES = (
     "clients/cli/licorne_cli",
     "tools/licorne_tools",
 )
-"""Where the sources are. What was generated is below `v1` and `si` of the client."""
+"""Folders of sources."""
 GENERATED = ("clients/python/licorne/v1", "clients/python/licorne/si")
 _DEFINED = re.compile(r"^\s*(?:(?:async )?def |class )?(\w+)\b(?=.*[=:(])", re.MULTILINE)
 
 
 class DoesNotApply(Exception):
-    """The source has changed where the defect should be planted; the text describes the change."""
+    """The defect cannot be planted in the present source, or its test does not exist; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class Defect:
     """A mistake that a programmer could make, and the tests that have to detect it.
 
-    `where` is a function, a method or a constant: `excess`, `Waiting.park`, `IPV6_PREFIX`. The
-    module is looked up. If several have one of that name, a folder or module stands before it, as
-    in `quotas:excess`. Tests are looked up by file: `test_waiting`, `core/test_gangs::test_name`.
+    `where` is a function, a method or a constant: `excess`, `Waiting.park`, `IPV6_PREFIX`. If several
+    modules have the name, it is preceded by a folder or module, as in `quotas:excess`. Tests are named by
+    file, with or without folders: `test_waiting`, `core/test_gangs::test_name`.
     """
 
     name: str
     where: str
     operator: Operator
     wrong: str
-    """What is wrong then, in a sentence."""
+    """The wrong behaviour that the defect causes, in a sentence."""
     tests: tuple[str, ...]
     nth: int | None = None
-    """Which place of the function it is, from 1; none if there is one only."""
+    """The number of the place in the function, from 1; None if there is only one place."""
     slow: bool = False
-    """Whether tests that are marked `slow` alone notice it: CI does, `make test` does not."""
+    """Whether only tests marked `slow`, which `make test` does not run, detect the defect."""
 
     def changed(self, tree: Path) -> tuple[Path, str]:
-        """The file it belongs into, and its text with the defect.
+        """The file of the definition, and its text with the defect.
 
         Raises:
-            DoesNotApply: there is no one place for it.
+            DoesNotApply: the place does not exist, or is ambiguous.
         """
         path, node = definition(tree, self.where)
         source = _sources(tree)[path]
@@ -68,25 +68,25 @@ class Defect:
         return path, changed
 
     def plant(self, tree: Path) -> tuple[Path, str]:
-        """Put it into the tree; the file and its text before."""
+        """Write the defect to the tree; return the file and its former text."""
         path, changed = self.changed(tree)
         write(path, changed)
         return path, _sources(tree)[path]
 
     def tests_in(self, tree: Path) -> list[str]:
-        """The tests as arguments of pytest, from the tree.
+        """The tests, as arguments of pytest in the tree.
 
         Raises:
-            DoesNotApply: there is no such file, or there are several.
+            DoesNotApply: a test does not exist, or several files match its name.
         """
         return [_test(tree, test) for test in self.tests]
 
 
 def definition(tree: Path, where: str) -> tuple[Path, ast.stmt]:
-    """The file and the one definition of a qualified name.
+    """The file and the only definition of a qualified name.
 
     Raises:
-        DoesNotApply: there is none, or there are several.
+        DoesNotApply: the name has no definition, or several.
     """
     room, _, name = where.rpartition(":")
     first, *others = (_defining(tree).get(part, ()) for part in name.split("."))
@@ -120,7 +120,7 @@ def _named(body: list[ast.stmt], name: str) -> Iterator[ast.stmt]:
 
 @cache
 def _sources(tree: Path) -> dict[Path, str]:
-    """Every file of the packages that a person wrote, and its text without a defect."""
+    """The source files of the packages, except generated ones, and their original text."""
     generated = tuple(tree / folder for folder in GENERATED)
     return {
         path: path.read_text(encoding="utf-8")
@@ -132,7 +132,7 @@ def _sources(tree: Path) -> dict[Path, str]:
 
 @cache
 def _defining(tree: Path) -> dict[str, list[Path]]:
-    """The files that define a name, or might do so."""
+    """The files that may define a name, by name."""
     found: dict[str, list[Path]] = {}
     for path, text in _sources(tree).items():
         for name in dict.fromkeys(_DEFINED.findall(text)):
@@ -142,7 +142,7 @@ def _defining(tree: Path) -> dict[str, list[Path]]:
 
 @cache
 def _tests(tree: Path) -> dict[str, list[Path]]:
-    """The files below the tests, by their names."""
+    """The files in the folder of tests, by file name."""
     found: dict[str, list[Path]] = {}
     for path in sorted((tree / "tests").rglob("*.py")):
         found.setdefault(path.name, []).append(path)
@@ -150,7 +150,7 @@ def _tests(tree: Path) -> dict[str, list[Path]]:
 
 
 def _test(tree: Path, test: str) -> str:
-    """A test, or all of a file, as an argument of pytest."""
+    """A test, or a file of tests, as an argument of pytest."""
     file, colons, function = test.partition("::")
     named = _tests(tree).get(f"{file.rpartition('/')[2]}.py", ())
     found = [path for path in named if path.match(f"{file}.py")]
@@ -162,6 +162,6 @@ def _test(tree: Path, test: str) -> str:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a source file so that Python does not take an older compilation for it."""
+    """Write a source file, and remove its bytecode, which Python could consider current."""
     path.write_text(text, encoding="utf-8")
     Path(cache_from_source(str(path))).unlink(missing_ok=True)

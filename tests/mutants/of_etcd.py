@@ -1,4 +1,4 @@
-"""The store in etcd: leases, claims, and the contents of a snapshot."""
+"""Defects of the store in etcd: leases, claims, and the contents of a snapshot."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, returns, swap, without
@@ -10,14 +10,14 @@ ETCD = (
         "claim-without-a-lease",
         "EtcdStore.claim",
         without("_is_mine"),
-        "a member whose lease has ended takes RMs",
+        "a member whose lease has expired claims RMs",
         CONTRACT,
     ),
     Defect(
         "claim-from-the-living",
         "EtcdStore.claim",
         drop("gone"),
-        "an RM is taken from a member that lives",
+        "an RM is claimed from a live member",
         CONTRACT,
         nth=2,
     ),
@@ -25,7 +25,7 @@ ETCD = (
         "handed-to-the-dead",
         "EtcdStore.claim",
         drop("lives"),
-        "an RM is handed to a member that has gone, and nobody serves it",
+        "an RM is handed over to a dead member, and is not served",
         CONTRACT,
         nth=3,
     ),
@@ -33,21 +33,21 @@ ETCD = (
         "renewed-by-a-deposed-leader",
         "EtcdStore._renewed",
         returns("True"),
-        "a renewal counts that the next leader of etcd does not know of",
+        "a renewal that the next leader of etcd does not know is accepted",
         ("test_etcd",),
     ),
     Defect(
         "writes-are-repeated",
         "TXN",
         swap("False", "True"),
-        "a claim that was carried out is repeated at another server, and told as a conflict",
+        "a successful claim is repeated at another server, and reported as a conflict",
         ("test_etcd_failures",),
     ),
     Defect(
         "pages-of-several-moments",
         "SnapshotReader.read",
         drop("revision"),
-        "a snapshot has the owner of before a change beside the one of after it",
+        "a snapshot has owners from before and after a change",
         ("test_etcd",),
         nth=1,
         slow=True,
@@ -56,14 +56,14 @@ ETCD = (
         "revisions-tell-all",
         "_Stored.is_still",
         returns("same"),
-        "values of a store that was wiped are taken for those of before",
+        "values of a wiped store are taken for the former values",
         ("test_etcd_failures",),
     ),
     Defect(
         "trust-in-the-watch-of-etcd",
         "_Watching.wait",
         swap("seconds", "None"),
-        "a change that the watch does not tell of is never seen",
+        "a change that the watch does not report is never detected",
         ("coordination/test_etcd",),
         nth=2,
     ),
@@ -71,7 +71,7 @@ ETCD = (
         "epoch-of-the-store-alone",
         "records:claimed",
         swap("epoch , at_least", "epoch, 0"),
-        "a store that was restored gives epochs that RMs drop",
+        "after a restore, the store gives epochs that RMs reject",
         ("test_records", *CONTRACT),
     ),
     Defect(
@@ -85,7 +85,7 @@ ETCD = (
         "a-full-store-is-not-told",
         "Lease._extend",
         swap("self . _store . trouble", "''"),
-        "health is well while no RM can get another owner",
+        "health is reported as good while RMs cannot get another owner",
         ("coordination/test_lease",),
     ),
 )

@@ -1,4 +1,4 @@
-"""Output of simulations of workloads: traces, waits, restarts."""
+"""Defects of simulations of workloads: traces, waits, restarts."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap
@@ -8,21 +8,21 @@ SIMULATION = (
         "cancelled-jobs-run",
         "swf:_job",
         never("_CANCELLED"),
-        "a job that was cancelled before its start is played as one of no length",
+        "a job cancelled before its start is played with zero runtime",
         ("traces/test_formats",),
     ),
     Defect(
         "gangs-survive-victims",
         "Playing._preempted",
         drop("_again"),
-        "a gang that has lost a member waits for it for ever",
+        "a gang waits for ever for a member that was preempted",
         ("simulation/test_playing",),
     ),
     Defect(
         "slow-jobs-count-short",
         "figures:_slowdown",
         swap("max", "min"),
-        "the slowdown of jobs is bounded from above",
+        "the slowdown of jobs has an upper bound instead of a lower one",
         ("simulation/test_playing",),
         nth=1,
     ),
@@ -30,7 +30,7 @@ SIMULATION = (
         "load-slows-down",
         "workload_of",
         swap("/", "*"),
-        "with a higher load jobs come more slowly",
+        "with a higher load jobs arrive more slowly",
         ("simulation/test_workload",),
     ),
 )

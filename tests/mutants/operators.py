@@ -1,7 +1,7 @@
-"""The slips that can be planted: small changes of a function, told by operator and word.
+"""The slips that can be planted: small changes of a function, given by an operator and a word.
 
-None of them quotes a line, so that code can be moved, renamed around and laid out anew. A *word* is
-a name, an attribute, a keyword or a text in quotes; a piece of code *mentions* it.
+A slip quotes no line, so that code can be moved and formatted without a change of the slip. A *word* that
+code *mentions* is a name, an attribute, a keyword or a quoted text.
 """
 
 import ast
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 Edit = tuple[int, int, str]
-"""From here to there in the source: this instead."""
+"""Start and end offset in the source, and the text that replaces it."""
 Find = Callable[["Code"], Iterator[Edit]]
 
 _LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT)
@@ -19,7 +19,7 @@ _LAYOUT = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tok
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One kind of slip, and the places of a piece of code to which it applies, in their order."""
+    """A kind of slip, and a search for the places in code to which it applies, in order."""
 
     shown: str
     find: Find
@@ -37,19 +37,19 @@ class Code:
         self._source = source
 
     def span(self, node: ast.stmt | ast.expr) -> tuple[int, int]:
-        """Where a node begins and ends."""
+        """The offsets at which a node begins and ends."""
         assert node.end_lineno is not None
         assert node.end_col_offset is not None
         end = self._offset(node.end_lineno, node.end_col_offset)
         return self._offset(node.lineno, node.col_offset), end
 
     def text(self, node: ast.expr) -> str:
-        """A node as it is written."""
+        """The source text of a node."""
         start, end = self.span(node)
         return self._source[start:end]
 
     def tokens(self) -> list[tuple[int, int, str]]:
-        """Start, end and text of every token but layout and comments."""
+        """Start, end and text of each token, without layout and comments."""
         first, last = self.node.lineno, self.node.end_lineno
         assert last is not None
         return [
@@ -69,7 +69,7 @@ class Code:
 
 
 def swap(old: str, new: str) -> Operator:
-    """Tokens with spaces between them become others: `<` becomes `<=`, `min` becomes `max`."""
+    """Replace tokens, separated by spaces: `<` becomes `<=`, `min` becomes `max`."""
     wanted = old.split()
 
     def find(code: Code) -> Iterator[Edit]:
@@ -83,17 +83,17 @@ def swap(old: str, new: str) -> Operator:
 
 
 def never(word: str) -> Operator:
-    """A condition that mentions the word never holds."""
+    """A condition that mentions the word becomes False."""
     return _of_conditions(f"the condition with {word} never holds", word, lambda _: "False")
 
 
 def negate(word: str) -> Operator:
-    """A condition that mentions the word holds where it did not."""
+    """A condition that mentions the word is negated."""
     return _of_conditions(f"the condition with {word} is negated", word, "not ({})".format)
 
 
 def returns(value: str) -> Operator:
-    """A return returns this value."""
+    """A return statement returns this value."""
 
     def find(code: Code) -> Iterator[Edit]:
         for node in _in_order(code.node):
@@ -104,7 +104,7 @@ def returns(value: str) -> Operator:
 
 
 def drop(word: str) -> Operator:
-    """The smallest statement that mentions the word is removed, with all that is inside."""
+    """The smallest statement that mentions the word is replaced by `pass`, with the statements inside."""
 
     def find(code: Code) -> Iterator[Edit]:
         for node in _in_order(code.node):
@@ -129,7 +129,7 @@ def without(word: str) -> Operator:
 
 
 def _of_conditions(shown: str, word: str, made: Callable[[str], str]) -> Operator:
-    """Changes one condition."""
+    """The operator that changes a condition that mentions the word."""
 
     def find(code: Code) -> Iterator[Edit]:
         for node in _in_order(code.node):
@@ -151,7 +151,7 @@ def _left_out(code: Code, node: ast.AST, parts: list[ast.expr], gone: ast.expr) 
         assert isinstance(node, ast.expr)
         word = " or " if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.Or) else " and "
         return *code.span(node), f"({word.join(code.text(part) for part in parts if part is not gone)})"
-    # With the comma after it, or before the last one.
+    # Include the comma that follows the part, or that precedes the last part.
     number = parts.index(gone)
     start, end = code.span(gone)
     if number + 1 < len(parts):
@@ -162,7 +162,7 @@ def _left_out(code: Code, node: ast.AST, parts: list[ast.expr], gone: ast.expr) 
 
 
 def _parts(node: ast.AST) -> list[ast.expr]:
-    """The removable parts."""
+    """The removable parts of a node; an empty list for other nodes."""
     match node:
         case ast.BoolOp():
             return node.values
@@ -176,14 +176,14 @@ def _parts(node: ast.AST) -> list[ast.expr]:
 
 
 def _in_order(root: ast.AST) -> Iterator[ast.AST]:
-    """Every node below, in the order of the text."""
+    """Every node below the root, in the order of the text."""
     for child in ast.iter_child_nodes(root):
         yield child
         yield from _in_order(child)
 
 
 def _mentions_itself(statement: ast.stmt, word: str) -> bool:
-    """Whether a statement mentions a word outside the statements in it."""
+    """Whether a statement mentions a word outside its inner statements."""
     inside = ast.stmt | ast.excepthandler | ast.match_case
     return any(
         _mentions(head, word) for head in ast.iter_child_nodes(statement) if not isinstance(head, inside)

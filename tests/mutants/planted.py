@@ -1,4 +1,4 @@
-"""All defects that are planted, in the order in which they are tried."""
+"""All planted defects, in the order in which they are tried."""
 
 from extensions.ageing.mutants import AGEING
 from extensions.autoscaler.mutants import AUTOSCALER

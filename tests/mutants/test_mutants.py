@@ -25,15 +25,15 @@ class Door:
 '''
 
 
-def test_names_tell_defects_apart() -> None:
-    """No two defects have one name, and each has a description."""
+def test_names_of_defects_are_distinct() -> None:
+    """No two defects have the same name, and each has a description."""
     assert len({defect.name for defect in ALL}) == len(ALL)
     assert all(defect.wrong for defect in ALL)
 
 
 @pytest.mark.parametrize("defect", ALL, ids=lambda defect: defect.name)
 def test_every_defect_can_be_planted(defect: Defect) -> None:
-    """There is one place for it, the source parses with it, and its tests exist."""
+    """Each defect has exactly one place, the source parses with the defect, and its tests exist."""
     path, changed = defect.changed(ROOT)
     assert changed != path.read_text(encoding="utf-8")
     assert defect.tests_in(ROOT)
@@ -57,13 +57,13 @@ def test_every_defect_can_be_planted(defect: Defect) -> None:
     ids=lambda value: value.shown if isinstance(value, Operator) else "",
 )
 def test_an_operator_changes_one_place(tmp_path: Path, operator: Operator, before: str, after: str) -> None:
-    """Each kind of mistake makes its change, and no other."""
+    """Each operator makes exactly its change."""
     defect = planted_in(tmp_path, SOURCE, "Door.opens", operator)
     assert defect.changed(tmp_path)[1] == SOURCE.replace(before, after)
 
 
-def test_the_nth_place_is_taken(tmp_path: Path) -> None:
-    """Where an operator applies several times, the defect has the number of the place."""
+def test_nth_selects_one_of_several_places(tmp_path: Path) -> None:
+    """If an operator applies to several places, the defect has the number of the place, from 1."""
     defect = planted_in(tmp_path, SOURCE, "Door.opens", swap("key", "lock"), nth=4)
     assert defect.changed(tmp_path)[1] == SOURCE.replace("note(key)", "note(lock)")
 
@@ -78,16 +78,16 @@ def test_the_nth_place_is_taken(tmp_path: Path) -> None:
         ("Door.opens", swap("<", "("), "Door.opens does not parse if < becomes ("),
     ],
 )
-def test_what_does_not_apply_is_named(tmp_path: Path, where: str, operator: Operator, problem: str) -> None:
-    """A defect without its place, or with several, is reported, not skipped."""
+def test_a_misplaced_defect_is_reported(tmp_path: Path, where: str, operator: Operator, problem: str) -> None:
+    """A defect whose place is missing or ambiguous is reported, not skipped."""
     defect = planted_in(tmp_path, SOURCE, where, operator)
     with pytest.raises(DoesNotApply) as refused:
         defect.plant(tmp_path)
     assert problem in str(refused.value)
 
 
-def test_a_module_tells_namesakes_apart(tmp_path: Path) -> None:
-    """Of two functions of one name the one in the module or folder that is named is meant."""
+def test_a_module_distinguishes_functions_of_the_same_name(tmp_path: Path) -> None:
+    """Of two functions with the same name, a prefix with the module or folder selects one."""
     for name in ("doors", "windows"):
         file = tmp_path / "core/licorne_core" / name / "parts.py"
         file.parent.mkdir(parents=True)
@@ -99,8 +99,8 @@ def test_a_module_tells_namesakes_apart(tmp_path: Path) -> None:
     assert one.plant(tmp_path)[0].parent.name == "windows"
 
 
-def test_a_planted_defect_is_there_at_once(tmp_path: Path) -> None:
-    """Python runs the changed file even if it has compiled the former one in the same second."""
+def test_a_planted_defect_takes_effect_at_once(tmp_path: Path) -> None:
+    """Python runs the changed file even if it compiled the former one in the same second."""
     defect = planted_in(tmp_path, "x = 1\n", "x", swap("1", "2"))
     folder = tmp_path / "core/licorne_core"
     shown = [sys.executable, "-c", "import file; print(file.x)"]
@@ -114,8 +114,8 @@ def test_a_planted_defect_is_there_at_once(tmp_path: Path) -> None:
     assert (before, printed()) == ("1\n", "2\n")
 
 
-def test_a_stopped_run_goes_on_with_its_table(tmp_path: Path) -> None:
-    """A verdict is in the file at once, and the next run has it; what has none is tried again."""
+def test_a_stopped_run_continues_with_its_table(tmp_path: Path) -> None:
+    """A verdict is written at once and known to the next run; a defect without a verdict is tried again."""
     file = tmp_path / "table.tsv"
     stopped = Table(file)
     stopped.add("slip", KILLED, ["tests/test_one.py::test_it", "tests/test_two.py::test_it"])
@@ -130,7 +130,7 @@ def test_a_stopped_run_goes_on_with_its_table(tmp_path: Path) -> None:
 
 
 def planted_in(tree: Path, source: str, where: str, operator: Operator, nth: int | None = None) -> Defect:
-    """A defect of a tree that has one file."""
+    """A defect in a tree that has only one file, with this source."""
     file = tree / "core/licorne_core/file.py"
     file.parent.mkdir(parents=True)
     file.write_text(source, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The recount of a running core finds nothing in sound books, whatever happens in between."""
+"""The recount of a running core has no findings, whatever commands arrive during a recount."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -18,14 +18,14 @@ STEPS = 7
 
 
 def _is_doubt(finding: Finding | None) -> bool:
-    """True for faults of the books, not for nodes that are really overfull."""
+    """True for findings about the books; False for None, and for nodes that are really overfull."""
     return finding is not None and finding.concern is not Concern.OVERFULL
 
 
 @pytest.mark.row(165)
 @pytest.mark.worlds(first=9_000_000, one_in=20)
 def test_sound_books_have_no_findings(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A recount during commands finds nothing; the driver also makes complete recounts."""
+    """A recount in parts, a few steps after each command, has no findings about the books."""
     send = Driver.send
     under_way: dict[Partition, Iterator[Finding | None]] = {}
 

@@ -1,4 +1,4 @@
-"""The census, which tries no ask again, agrees with explanations in random worlds."""
+"""The census of reasons, from recorded blockers, agrees with explanations in random worlds."""
 
 from collections import Counter
 
@@ -26,10 +26,10 @@ def census_of(views: Views, partition: PartitionName) -> Census:
 
 
 def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
-    """The number of asks of each code in the census, after a comparison for each ask.
+    """Compare the census with the explanation of each ask; return the number of asks by code.
 
-    The recorded blocker of an ask must be among the failed checks of its explanation. The first violated rule
-    must be the first whose report fails.
+    The recorded blocker of an ask must be among the failed checks of its explanation. `FIRST` counts asks
+    whose blocker is the first failed check, of `COMPARED` in total.
     """
     found = census_of(driver.views, partition)
     owner = driver.scheduler.partitions[partition]
@@ -59,7 +59,7 @@ def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
 
 
 def stopped_in(world: World) -> Counter[str]:
-    """Play the world, and compare whenever it is idle; returns all codes that occurred."""
+    """Play the world, and compare whenever it is idle; return all codes that occurred."""
     play = Players(Driver(sweep=10))
     seen: Counter[str] = Counter()
     for step in world.steps:
@@ -80,5 +80,5 @@ def test_the_census_agrees_with_explanations(part: range) -> None:
         except AssertionError as error:
             pytest.fail(f"world {seed}: {error}")
     assert seen[COMPARED] >= lively(len(part)), f"the worlds are too quiet: {seen}"
-    # The first finding remains recorded, even if an earlier check would now block the ask as well.
+    # A blocker remains recorded even if an earlier check would now block the ask as well.
     assert seen[FIRST] >= 0.9 * seen[COMPARED], f"{seen}"

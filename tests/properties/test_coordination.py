@@ -1,6 +1,6 @@
-"""Members share RMs in random worlds with bad clocks, networks and stores: no decision is made twice.
+"""Members share RMs in random worlds with faulty clocks, networks and stores: no two decide for one RM.
 
-The members are the real ones, each on a loop of its own in virtual time.
+The members run the product's code, each on its own event loop in virtual time.
 """
 
 import importlib
@@ -19,18 +19,18 @@ from support.coordination.world import World
 
 ROOT = Path(__file__).resolve().parents[2]
 MOST_SEEDS = 400
-"""Worlds in which a planted mistake must be found."""
+"""A planted defect must be detected within this number of worlds."""
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """A defect, and the worlds in which it is detected."""
+    """A planted defect, with the changes to worlds that make it detectable."""
 
     name: str
     tune: Callable[[World], None] = lambda world: None
     only: Action | None = None
     first: int = 0
-    """The first of its worlds: for a rare defect, one that detects it early."""
+    """Seed of the first world played; for a rare defect, near a world that detects it."""
 
 
 def _slowly_answered(world: World) -> None:
@@ -64,10 +64,10 @@ MISTAKES = (
 
 @pytest.mark.worlds(times=3, size=100)
 def test_no_two_members_decide_for_an_rm(part: range) -> None:
-    """At most one member decides for an RM at any time, under an epoch that never falls.
+    """At any time at most one member decides for an RM, and the epoch of the RM never falls.
 
-    Epochs have one owner, one RM moves at a time, RMs stay within their budget, and each RM is served again
-    soon after the last fault.
+    Each epoch has one owner, one RM moves at a time, RMs stay within their budgets, and each RM is served
+    again soon after the last fault.
     """
     for seed in part:
         try:
@@ -81,7 +81,7 @@ def test_no_two_members_decide_for_an_rm(part: range) -> None:
 @pytest.mark.pure
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.name)
 def test_planted_defects_are_found(mistake: Mistake, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each of these defects in the members' protocol is detected in some world."""
+    """Each of these defects in the protocol of members is detected in one of the worlds."""
     plant(mistake.name, monkeypatch)
     for seed in range(mistake.first, mistake.first + MOST_SEEDS):
         try:

@@ -1,4 +1,4 @@
-"""The core makes the decisions of a plain sequential scheduler, in the same order."""
+"""The core makes the same decisions as a plain sequential scheduler, the oracle, in the same order."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,10 +17,10 @@ from support.worlds.elastic import SHARE as ELASTIC
 Play = Callable[[Sequence[Step]], int]
 
 SHORT = 50
-"""Steps of a world. A long world is as lively as this number of short ones."""
+"""Steps of a short world."""
 
 MOSTLY = 0.9
-"""Share of gangs, or of preempting asks, in worlds where nearly all are."""
+"""The share of gangs, or of preempting asks, in worlds where they predominate."""
 
 CROWDED = 60
 """Steps of a world of preemption."""
@@ -47,7 +47,7 @@ def agree(
     elastic: float = ELASTIC,
     topology: bool | None = None,
 ) -> None:
-    """Play the worlds; the first one on which core and oracle differ is shrunk and printed."""
+    """Play the worlds; the first in which core and oracle differ is shrunk and printed."""
     decisions = 0
     for seed in part:
         script = World(
@@ -71,7 +71,7 @@ def agree(
 
 
 def narrowed(script: Sequence[Step], play: Play, error: Exception) -> str:
-    """The shortest script found that fails in the same way, with a step in each line."""
+    """The shortest script found that fails with the same kind of error, one step per line."""
 
     def fails(candidate: Sequence[Step]) -> bool:
         try:
@@ -110,14 +110,14 @@ def test_core_and_oracle_agree_with_notices(part: range) -> None:
 @pytest.mark.worlds(first=3_800_000, one_in=4)
 @pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
 def test_core_and_oracle_agree_with_fair_shares(part: range, notices: bool) -> None:
-    """Most queues preempt up to their fair shares, beside some with guarantees."""
+    """Most queues preempt up to their fair shares, others up to their guarantees."""
     agree(part, length=CROWDED, preempting=MOSTLY, notices=notices, reclaims=True)
 
 
 @pytest.mark.worlds(first=3_300_000, one_in=10)
 @pytest.mark.parametrize("notices", [False, True], ids=["at once", "with notice"])
 def test_core_and_oracle_agree_with_elastic_gangs(part: range, notices: bool) -> None:
-    """All gangs are elastic: they start, grow, lose nodes, and are stopped in whole steps for others."""
+    """All gangs are elastic: they start, grow, lose nodes, and are preempted in whole steps."""
     agree(part, length=CROWDED, gangs=0.3, preempting=MOSTLY, notices=notices, elastic=1.0)
 
 
@@ -131,7 +131,7 @@ def test_core_and_oracle_agree_with_elastic_gangs(part: range, notices: bool) ->
     ids=["slices of one", "node by node"],
 )
 def test_the_size_of_slices_changes_no_decision(part: range, tuning: Tuning) -> None:
-    """With the smallest slices the decisions are still those of the oracle."""
+    """Core and oracle agree even with the smallest slices."""
     agree(part, partial(compare, tuning=tuning))
 
 
@@ -140,14 +140,14 @@ def test_the_size_of_slices_changes_no_decision(part: range, tuning: Tuning) -> 
     ("shortest", "length"), [(0.0, CROWDED), (0.9, 3 * CROWDED)], ids=["in order", "shortest first"]
 )
 def test_core_and_oracle_agree_with_backfill(part: range, shortest: float, length: int) -> None:
-    """Blocked asks hold shadow starts: others pass them, ends are early and late, and nodes are removed."""
+    """Blocked asks hold shadow starts: other asks pass, ends are early and late, and nodes are removed."""
     agree(part, length=length, backfill=1.0, shortest=shortest)
 
 
 @pytest.mark.worlds(first=3_650_000, one_in=6)
 @pytest.mark.parametrize("work", [1, 4_000], ids=["node by node", "at once"])
-def test_decides_as_the_oracle_does_behind_maxima(part: range, work: int) -> None:
-    """Queues have low maxima, which rise and fall while starts behind them are held."""
+def test_core_and_oracle_agree_with_starts_under_maxima(part: range, work: int) -> None:
+    """Queues have low maxima, which rise and fall while shadow starts are held under them."""
     agree(
         part,
         partial(compare, tuning=Tuning(fill_work=work)),
@@ -164,7 +164,7 @@ def test_decides_as_the_oracle_does_behind_maxima(part: range, work: int) -> Non
 def test_core_and_oracle_agree_with_packed_domains(
     part: range, backfill: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While an ask lacks a node, the fullest domain of each level is first, and in it the fullest node."""
+    """While an ask lacks a node, the fullest node in the fullest domain of each level is used first."""
     packing = Packing((("zone",), ("zone", "rack")), ("gpu", "vcore"))
     monkeypatch.setattr(ConfigMaker, "_node_order", lambda _: {})
     monkeypatch.setattr(turn, "all_of", lambda wanted: packing if wanted else None)
@@ -173,7 +173,7 @@ def test_core_and_oracle_agree_with_packed_domains(
 
 @pytest.mark.worlds(first=3_200_000, one_in=40)
 def test_the_size_of_slices_changes_no_shadow_start(part: range) -> None:
-    """With one node in each slice the decisions are still those of the oracle."""
+    """Core and oracle agree on shadow starts even if a search examines one node per slice."""
     agree(part, partial(compare, tuning=Tuning(fill_work=1)), CROWDED, backfill=1.0)
 
 
@@ -182,13 +182,13 @@ def test_the_size_of_slices_changes_no_shadow_start(part: range) -> None:
 def test_core_and_oracle_agree_without_reservations(
     part: range, gangs: float | None, backfill: float
 ) -> None:
-    """Without reservations, held starts change no decision; asks that require a node wait for it."""
+    """Core and oracle agree if nodes are not reserved for blocked asks."""
     agree(part, partial(compare, reserving=False), GANGS, gangs=gangs, backfill=backfill)
 
 
 @pytest.mark.worlds(first=2_000_000, one_in=100, size=3)
 def test_core_and_oracle_agree_in_long_worlds(part: range) -> None:
-    """In worlds of eight times as many steps no cache becomes outdated."""
+    """Core and oracle agree in worlds of 400 steps, so no cache is outdated after a long time."""
     agree(part, length=LONG)
 
 
@@ -239,5 +239,5 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
     ],
 )
 def test_core_and_oracle_agree_in_rare_worlds(decides: Callable[..., None], seed: int) -> None:
-    """Core and oracle decide alike in worlds in which they once differed."""
+    """Core and oracle agree in worlds where their decisions once differed."""
     decides(part=range(seed, seed + 1))

@@ -18,7 +18,7 @@ SEEDS = range(3_000_000, 3_000_015)
 
 @cache
 def first_digest() -> str:
-    """The digest of the first call."""
+    """The digest, computed only once in this process."""
     return digest()
 
 
@@ -47,7 +47,7 @@ def digest_under(hash_seed: str) -> str:
 
 @pytest.mark.slow
 def test_the_same_log_has_the_same_effects() -> None:
-    """Two cores with the same input give equal output, byte for byte."""
+    """Two cores with the same input have equal effects and events, byte for byte."""
     assert first_digest() == digest()
 
 

@@ -1,4 +1,4 @@
-"""A7: amounts at the ends of int64, and beyond, never damage the books."""
+"""A7: amounts at the bounds of int64, and beyond, never make the books wrong."""
 
 from dataclasses import replace
 from random import Random
@@ -30,7 +30,7 @@ QUEUES = (
 
 
 def shove(driver: Driver, rng: Random) -> None:
-    """One command with an amount near the ends of int64."""
+    """Send one random command with amounts near the bounds of int64."""
     size = {name: rng.choice(AMOUNTS) for name in ("memory", "gpu") if rng.random() < 0.8}
     app_id, key, node_id = (f"{what}{rng.randint(0, 3)}" for what in ("app", "key", "node"))
     match rng.randint(0, 7):

@@ -1,4 +1,4 @@
-"""No object of the core waits for the garbage collector, whose full pass would stop all work."""
+"""No object of the core needs the cycle collector, whose full pass would stop all work."""
 
 import gc
 from collections import Counter
@@ -22,12 +22,12 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"preempting": MOSTLY},
     {"backfill": 1.0, "maxima": 0.7},
 )
-"""What worlds have much of."""
+"""The predominant features of worlds."""
 
 
 @pytest.fixture(autouse=True)
 def collector_off() -> Iterator[None]:
-    """Objects are freed by reference counts alone."""
+    """Disable the cycle collector, so that objects are freed only by reference counts."""
     gc.collect()
     gc.disable()
     yield
@@ -37,7 +37,7 @@ def collector_off() -> Iterator[None]:
 
 
 def leave(driver: Driver) -> None:
-    """Remove all RMs, with their contents."""
+    """Remove all RMs with their partitions."""
     core = driver.scheduler
     for rm in core.views.rms():
         core.handle(RemoveRm(rm_id=rm.rm_id), driver.now)
@@ -48,7 +48,7 @@ def leave(driver: Driver) -> None:
 
 
 def garbage() -> Counter[str]:
-    """Objects of the core that only the cycle collector would free, by kind."""
+    """The number of objects of the core that only the cycle collector would free, by type."""
     gc.set_debug(gc.DEBUG_SAVEALL)
     gc.collect()
     gc.set_debug(0)

@@ -1,4 +1,4 @@
-"""Any bytes of an RM are answered with a reason, other RMs are unaffected, and the next ask is served."""
+"""Whatever bytes an RM sends, it receives an answer with a reason, and other RMs are unaffected."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -34,9 +34,9 @@ def test_no_message_breaks_the_server_or_affects_another_rm(part: range) -> None
     [pytest.param(path, marks=[pytest.mark.pure] * (path.stem == PLANS), id=path.stem) for path in FILES],
 )
 def test_the_corpus_has_the_recorded_answers(path: Path, *, rewrite: bool) -> None:
-    """Each message of the corpus, sent to a new server, gets the recorded answers.
+    """A new server gives the recorded answers to each message of the corpus.
 
-    Messages that change nothing share a server: those that read, and refused calls.
+    Messages that only read, and refused calls, share a server.
     """
     entries = corpus.read(path)
     sharing = [entry for entry in entries if path.stem == READING or (is_refused(entry) and not rewrite)]
@@ -57,7 +57,7 @@ def is_refused(entry: corpus.Entry) -> bool:
 
 
 def answered(entries: Sequence[corpus.Entry]) -> list[corpus.Entry]:
-    """The messages with the answers of a new server."""
+    """The entries with the answers of one new server to all of them."""
     stage = Stage()
     try:
         found = [entry.answered(stage.send(entry.target, entry.raw)) for entry in entries]
@@ -73,8 +73,8 @@ def test_the_corpus_has_messages_for_every_call() -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"\0", b"\x0a" * 300, b"ab" + b"\xff" * 8 + b"c"])
-def test_digits_in_a_file_are_the_bytes_of_the_message(raw: bytes) -> None:
-    """The digits of a message in a file are converted to its bytes, and back."""
+def test_a_message_in_a_file_has_all_its_bytes(raw: bytes) -> None:
+    """The bytes of a message are written to a corpus file as digits, and read back unchanged."""
     assert corpus.bytes_of(corpus.digits(raw).split()) == raw
 
 
@@ -91,12 +91,12 @@ def take_any_partition(patch: pytest.MonkeyPatch) -> None:
 
 
 def foresee_no_bad_token(patch: pytest.MonkeyPatch) -> None:
-    """Let a token that is no number be an unexpected error."""
+    """Let a page token that is not a number cause an unexpected error."""
     patch.setattr("licorne_server.services.state.read_preemption_token", int)
 
 
 def repeat_names_as_they_are(patch: pytest.MonkeyPatch) -> None:
-    """Let errors repeat control characters."""
+    """Let texts of errors repeat control characters of a name."""
     patch.setattr("licorne_core.views.partitions.shown", str)
 
 

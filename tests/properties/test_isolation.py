@@ -1,4 +1,4 @@
-"""R1: an RM's actions do not affect the messages to another one."""
+"""R1: actions of an RM do not affect the messages to another RM."""
 
 from collections.abc import Sequence
 
@@ -13,8 +13,8 @@ from support.worlds import Step, World
 def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[str]]:
     """The messages to an RM after each of its own commands and each step of time.
 
-    After every step the core runs until it is idle, in turns of three decisions; with `alone` the commands of
-    all other RMs are left out of the script.
+    After every step the core runs until it is idle, in turns of three decisions. With `alone`, the commands
+    of all other RMs are left out.
     """
     driver = Driver()
     answers = []
@@ -38,7 +38,7 @@ def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[str]]:
 @pytest.mark.row(6, 7)
 @pytest.mark.worlds(first=4_000_000, one_in=10)
 def test_messages_to_an_rm_do_not_depend_on_others(part: range) -> None:
-    """Each RM gets the same messages with and without the others."""
+    """Each RM receives the same messages with and without the commands of other RMs."""
     compared = 0
     for seed in part:
         world = World(seed, budgets=False)

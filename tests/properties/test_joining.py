@@ -1,4 +1,4 @@
-"""Items that a client joins into few requests have the same effects as single ones."""
+"""Items that a client joins into few requests have the same effects as items sent one by one."""
 
 import asyncio
 from collections import Counter
@@ -31,7 +31,7 @@ from support.wire.items import GOOD, AppItem, AskItem, NodeItem, RemovalItem
 from support.wire.ledger import Item
 
 MAX_ITEMS = 6
-"""A small number, so that requests are full now and then."""
+"""A low maximum of items, so that some requests are full."""
 
 KINDS = {"nodes": Kind.NODES, "applications": Kind.APPLICATIONS, "allocations": Kind.ALLOCATIONS}
 
@@ -51,7 +51,7 @@ def put(packer: Packer, item: Item) -> None:
 
 
 def requests(items: Iterable[Item], max_items: int) -> list[UpdateRequest]:
-    """The requests with these items, at most a number in each."""
+    """The requests with these items, each with at most `max_items` of them."""
     packer = Packer(max_items)
     for item in items:
         put(packer, item)
@@ -59,7 +59,7 @@ def requests(items: Iterable[Item], max_items: int) -> list[UpdateRequest]:
 
 
 async def carry_out(driver: Driver, request: UpdateRequest) -> list[Effect]:
-    """Have a core process a request, as the server does."""
+    """Process a request in the same way as the server; return the effects."""
     name = request.WhichOneof("message")
     assert name is not None
     layout, steps_of = REQUESTS[KINDS[name]]
@@ -97,7 +97,7 @@ def vars_of(thing: Any) -> list[object]:
 
 
 async def compare(spells: Sequence[Sequence[tuple[str, list[Item]]]], config: str) -> None:
-    """Give two cores the same input, joined and singly: books, answers and decisions are equal."""
+    """Send the same items to two cores, joined and singly, and compare books, answers and decisions."""
     joined, single = Driver(), Driver()
     for driver in (joined, single):
         driver.do(register(config))
@@ -121,7 +121,7 @@ def books(driver: Driver) -> dict[str, Any]:
 
 @pytest.mark.worlds(one_in=4, size=60)
 def test_joined_items_have_the_same_effects(part: range) -> None:
-    """Nodes, applications, asks and releases in any order, valid or not, have the same effects joined."""
+    """Joined nodes, applications, asks and releases, valid or not, have the effects of single ones."""
 
     @hypothesis.seed(part[0])
     @hypothesis.settings(

@@ -1,4 +1,4 @@
-"""The state of the core follows from its events (spec § 12.1)."""
+"""The state of the core can be derived from its events (spec § 12.1)."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -25,7 +25,7 @@ class Play:
         self.heard = 0
 
     def commands(self, script: Sequence[Step]) -> Iterator[tuple[float, Command]]:
-        """Process the commands of a script, and turns until the core is idle where the script says so."""
+        """The commands of a script, with ticks until the core is idle for each step without a command."""
         for now, command in script:
             if command is not None:
                 yield now, command
@@ -58,7 +58,7 @@ def check(partitions: Sequence[Partition], listener: Listener) -> None:
     assert {key: value for key, value in listener.sums.items() if value} == sums
     listener.several = listener.several or len(partitions) > 1
     if not listener.several:
-        # Events name no partition, so with several of them the last event means little.
+        # Events name no partition, so the last event is compared only for RMs with one partition.
         (partition,) = partitions
         assert without_empty(listener.last) == without_empty(last_of(partition))
         assert listener.asks == asks_of(partition)
@@ -66,7 +66,7 @@ def check(partitions: Sequence[Partition], listener: Listener) -> None:
 
 
 def without_empty(found: dict[tuple[str, str], object]) -> dict[tuple[str, str], object]:
-    """The state without zero amounts, which events have only after larger ones."""
+    """The state without zero amounts, because events report a zero only after a larger amount."""
     amounts = {
         key: {name: amount for name, amount in value.items() if amount}
         if isinstance(value, Mapping)
@@ -78,7 +78,7 @@ def without_empty(found: dict[tuple[str, str], object]) -> dict[tuple[str, str],
 
 @pytest.mark.worlds(first=SEEDS, one_in=4)
 def test_a_listener_keeps_the_same_books(part: range) -> None:
-    """Queues, members, nodes, usage, allocations, asks and states are equal after every step."""
+    """After every step a listener derives the same queues, nodes, usage, allocations, asks and states."""
     heard = 0
     for seed in part:
         play = Play()

@@ -17,14 +17,14 @@ Amounts = Counter[tuple[Owner, str]]
 
 
 def accounts(meter: Meter, *, passing: bool) -> dict[Owner, UsageAccount]:
-    """The accounts of the meter: all, or those of allocations that passed a claim."""
+    """The accounts of the meter by owner: of all allocations, or only of backfilled ones."""
     if not passing:
         return meter.accounts
     return {owner: one.passing for owner, one in meter.accounts.items() if one.passing is not None}
 
 
 def running(partition: Partition, *, passing: bool) -> Amounts:
-    """The amounts of allocations sent to the RM, all or backfilled ones, by owner and resource."""
+    """The amounts of allocations that the RM knows, all or only backfilled ones, by owner and resource."""
     amounts: Amounts = Counter()
     for app in partition.applications.values():
         for request in app.requests.values():
@@ -36,7 +36,7 @@ def running(partition: Partition, *, passing: bool) -> Amounts:
 
 
 def metered(meter: Meter, *, passing: bool) -> Amounts:
-    """Present amounts of the meter."""
+    """The present non-zero amounts of the meter, by owner and resource."""
     found: Amounts = Counter()
     for owner, account in accounts(meter, passing=passing).items():
         for name, value in account.amounts.items():
@@ -45,10 +45,10 @@ def metered(meter: Meter, *, passing: bool) -> Amounts:
 
 
 class Integration:
-    """Sums amount times time from one step to the next, of all allocations or of backfilled ones."""
+    """Sums of amount times time over all steps, of all allocations or only of backfilled ones."""
 
     def __init__(self, meter: Meter, *, passing: bool) -> None:
-        """Start with the partition."""
+        """Start at time 0 without usage."""
         self.meter = meter
         self.passing = passing
         self.time = 0
@@ -69,7 +69,7 @@ class Integration:
 
 @pytest.mark.worlds(first=5_300_000, one_in=16)
 def test_the_meter_equals_a_plain_integration(part: range) -> None:
-    """After every step each owner has the integral of its allocations, and of its backfilled ones."""
+    """After every step the meter has the same usage per owner, in total and of backfilled allocations."""
     steps = 0
     for seed in part:
         play, known = Players(Driver(sweep=10)), dict[tuple[Meter, bool], Integration]()

@@ -1,4 +1,4 @@
-"""Operators act on random worlds: the books are consistent, and delayed work is done later."""
+"""Operators act in random worlds: the books are consistent, and delayed asks are placed later."""
 
 from collections.abc import Iterator
 from random import Random
@@ -44,7 +44,7 @@ def some_act(rng: Random, scheduler: Scheduler) -> Iterator[Command]:
 
 
 def all_on(scheduler: Scheduler) -> Iterator[Command]:
-    """Undo all acts of operators."""
+    """Commands that start all stopped queues and uncordon all nodes."""
     for name, partition in scheduler.partitions.items():
         rm_id = partition.rm_id
         for queue in partition.tree.all():
@@ -56,7 +56,7 @@ def all_on(scheduler: Scheduler) -> Iterator[Command]:
 
 @pytest.mark.worlds(first=12_000_000, one_in=10)
 def test_the_books_are_consistent_after_any_acts(part: range) -> None:
-    """The books hold after each step, and in an idle core no ask that could be placed waits."""
+    """The recount holds after each step, and in an idle core no ask waits that could be placed."""
     for seed in part:
         rng = Random(seed)
         driver = Driver()
@@ -80,10 +80,10 @@ LEAVES = ("root.a.x", "root.a.y", "root.b", "root.c")
 
 
 @pytest.mark.worlds(first=12_500_000, one_in=10)
-def test_stopped_work_is_done_later(part: range) -> None:
-    """With all asks of one size, as many are placed in the end as without stops.
+def test_asks_delayed_by_operators_are_placed_later(part: range) -> None:
+    """If all asks have the same size, as many are placed in the end as without stops.
 
-    Whatever the order is, a full set of such asks has the same number, as one maximum is within the other.
+    Since each maximum lies within another, the number does not depend on the order of placement.
     """
     for seed in part:
         rng = Random(seed)
@@ -109,7 +109,7 @@ def test_stopped_work_is_done_later(part: range) -> None:
 
 
 def meddle(rng: Random) -> Iterator[Command]:
-    """Stop or drain an object, or undo that."""
+    """A random stop or start of a queue, or a cordon or uncordon of a node."""
     queue = rng.choice(("root", "root.a", "root.a.x", "root.b"))
     if rng.random() < 0.3:
         yield cordon(f"n{rng.randint(0, 3)}", schedulable=rng.random() < 0.5)
@@ -118,7 +118,7 @@ def meddle(rng: Random) -> Iterator[Command]:
 
 
 def confirm(driver: Driver, effects: list[Effect]) -> None:
-    """Confirm requested stops at once."""
+    """Confirm the stops requested with a timeout."""
     told = [
         release(one.app_id, one.key, why=one.termination)
         for effect in effects

@@ -1,7 +1,7 @@
-"""Plans come true: a copy acts like the core (spec § 13).
+"""The core does what a plan on a copy of it has predicted (spec § 13).
 
-Random worlds are played to some moment, and on until the core is idle. Then a plan is computed on a copy. The
-same steps are then carried out, by obedient RMs, with the result that was planned.
+Random worlds are played until the core is idle, and a plan is computed on a copy. The planned steps are then
+carried out, with RMs that confirm all stops, and the result is compared with the plan.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ Placement = tuple[str, str, str, str]
 
 
 def played(world: World) -> Driver:
-    """A core that has played the world and is idle."""
+    """An idle core that has played the world."""
     players = Players(Driver(sweep=1_000))
     for step in world.steps:
         players.step(step)
@@ -92,7 +92,7 @@ class Tree(NamedTuple):
 
     @classmethod
     def of(cls, driver: Driver, rm: str) -> "Tree":
-        """The present tree."""
+        """The present tree of all partitions of an RM."""
         found: dict[tuple[str, str], str] = {}
         for name in driver.views.partition_names(RmId(rm)):
             for queue in queues_in(driver.views, name):
@@ -101,7 +101,7 @@ class Tree(NamedTuple):
 
 
 def exceeded(driver: Driver, rm: str) -> set[tuple[str, str, str, str]]:
-    """Partition, kind, name and queue of the limits that are exceeded, by the views."""
+    """Partition, kind, name and queue of the limits that are exceeded, as the views report usage."""
     found = set()
     for partition in driver.views.partition_names(RmId(rm)):
         for kind in ("user", "group"):
@@ -120,7 +120,7 @@ def exceeded(driver: Driver, rm: str) -> set[tuple[str, str, str, str]]:
 @pytest.mark.worlds(first=13_000_000, one_in=2)
 @pytest.mark.row(120)
 def test_plans_of_configurations_equal_the_real_update(part: range) -> None:
-    """The asks, nodes, victims, queues and limits of the plan are those of the real update."""
+    """The plan of an update names the same asks, nodes, victims, queues and limits as the real update."""
     things = 0
     for seed in part:
         world = World(seed)
@@ -135,7 +135,7 @@ def test_plans_of_configurations_equal_the_real_update(part: range) -> None:
 
 
 def check_configuration(driver: Driver, maker: RmMaker, command: UpdateConfiguration, world: str) -> int:
-    """Plan an update, carry it out, and compare; returns the number of compared objects."""
+    """Plan an update, carry it out, and compare; return the number of compared objects."""
     rm, before = maker.rm, waiting(driver, maker.rm)
     trees = [Tree.of(driver, rm)]
     plan = deepcopy(driver.scheduler).plan_configuration(command, driver.now)
@@ -168,7 +168,7 @@ def check_configuration(driver: Driver, maker: RmMaker, command: UpdateConfigura
 
 
 def check_queues(driver: Driver, rm: str, plan: ConfigurationPlan, trees: list[Tree], world: str) -> int:
-    """Added, draining and removed queues are those of the plan."""
+    """Check that the added, draining and removed queues are those of the plan."""
     before, after = (tree.states for tree in trees)
     changes = {(one.partition, one.path): one.change for one in plan.queues}
     added = {place for place, c in changes.items() if c == "added"}
@@ -184,11 +184,11 @@ def check_queues(driver: Driver, rm: str, plan: ConfigurationPlan, trees: list[T
 
 
 NEW = AppId("what-if")
-"""The application that is submitted."""
+"""The application that a plan submits."""
 
 
 def drawn(rng: Random, maker: RmMaker, driver: Driver) -> tuple[NewApplication, list[Ask]]:
-    """An application, sometimes a gang, and its asks, all with keys of their own."""
+    """A random application, sometimes a gang, and its asks, with keys that no other ask has."""
     new = replace(maker.new_apps(driver.now).new[0], app_id=NEW, placeholder_ask={})
     count = rng.choice([1, 4, 12])
     wanted = [maker.draw(new.partition, driver.now, NEW) for _ in range(count)]
@@ -210,7 +210,7 @@ def drawn(rng: Random, maker: RmMaker, driver: Driver) -> tuple[NewApplication, 
 @pytest.mark.worlds(first=14_000_000, one_in=2)
 @pytest.mark.row(120)
 def test_plans_of_submissions_equal_the_real_submission(part: range) -> None:
-    """The real application, its asks and its victims are those of the plan."""
+    """The plan of a submission names the same placements and victims as the real submission."""
     things = 0
     for seed in part:
         rng = Random(seed)
@@ -224,7 +224,7 @@ def test_plans_of_submissions_equal_the_real_submission(part: range) -> None:
 
 
 def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) -> int:
-    """Plan a submission, carry it out, and compare; returns the number of compared objects."""
+    """Plan a submission, carry it out, and compare; return the number of compared objects."""
     new, wanted = drawn(rng, maker, driver)
     rm_id, copy = RmId(maker.rm), deepcopy(driver.scheduler)
     plan = copy.plan_submission(rm_id, new, wanted, driver.now)
@@ -257,7 +257,7 @@ def check_submission(driver: Driver, maker: RmMaker, rng: Random, world: str) ->
 @pytest.mark.pure
 @pytest.mark.slow
 def test_a_plan_does_not_change_the_copied_core() -> None:
-    """All state of the live core is the same before and after a plan of either kind."""
+    """A plan of either kind leaves all state of the live core unchanged."""
     for seed in range(20):
         world = World(seed)
         maker = world.rms[0]

@@ -1,4 +1,4 @@
-"""The counts of reasons agree with the explanations of all asks in random worlds, at any moment."""
+"""The counts of reasons agree with the explanations of all asks in random worlds, also while busy."""
 
 from collections import Counter
 
@@ -20,16 +20,16 @@ from support.worlds import World
 from support.worlds.playing import REST, Players
 
 EVERY = 7
-"""Steps between two comparisons, in addition to those when idle: also in the middle of slices."""
+"""Steps between two comparisons, which may be between slices; each idle core is compared as well."""
 
 Row = tuple[QueuePath, str, str]
 
 NAMED = ("hours", "closed")
-"""Kinds of checks of extensions whose totals are separate by queue."""
+"""Checks of extensions that count their asks for each queue."""
 
 
 def subject(check: Check) -> str:
-    """The queue, user, group or budget that a check is about."""
+    """The queue, user, group or budget of a check; empty for other checks."""
     match check:
         case QueueCheck() | StoppedQueueCheck():
             return check.queue
@@ -44,7 +44,7 @@ def subject(check: Check) -> str:
 
 
 def explained(driver: Driver, partition: Partition, request: Request) -> tuple[str, str]:
-    """Code and subject of an ask by its explanation; empty for an ask that does not wait."""
+    """Code and subject of an ask by its explanation; two empty texts for an ask that does not wait."""
     if request.state is ASSUMED:
         return WAITS_FOR_ANSWER, ""
     if request.state in TO_REPLACE:
@@ -61,7 +61,7 @@ def explained(driver: Driver, partition: Partition, request: Request) -> tuple[s
 
 
 def agree(driver: Driver, name: PartitionName) -> Counter[str]:
-    """Compare all rows with all explanations; returns the asks by code."""
+    """Compare all rows with all explanations; return the number of asks by code."""
     partition = driver.scheduler.partitions[name]
     rows: list[WaitingAsks] = [row for row in driver.views.reasons(name) if row is not None]
     asks: Counter[Row] = Counter()
@@ -84,7 +84,7 @@ def agree(driver: Driver, name: PartitionName) -> Counter[str]:
 
 
 def reasons_in(world: World) -> Counter[str]:
-    """Play the world, and compare when it is idle and in between."""
+    """Play the world, and compare whenever it is idle and at every seventh step."""
     play = Players(Driver(sweep=10))
     seen: Counter[str] = Counter()
     for number, step in enumerate(world.steps):
@@ -96,7 +96,7 @@ def reasons_in(world: World) -> Counter[str]:
 
 
 @pytest.mark.worlds(first=4_900_000, one_in=16)
-def test_total_reasons_equal_those_of_each_ask(part: range) -> None:
+def test_counts_of_reasons_equal_the_explanations(part: range) -> None:
     """Each waiting ask counts once, with its amounts, under the code and subject of its explanation."""
     seen: Counter[str] = Counter()
     for seed in part:

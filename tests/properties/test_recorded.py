@@ -1,9 +1,9 @@
-"""A thousand worlds are decided as when they were recorded.
+"""The decisions in a thousand random worlds equal the recorded ones.
 
-The oracle determines the right decisions, and these digests the former ones: a refactoring must not change a
-decision, an order or an effect by accident. `make test` plays 80 worlds, the compiled core 80 others, and
-`--worlds 500` all of them. A change that is meant to change decisions records the new digests: `pytest
-tests/properties/test_recorded.py --worlds 500 --rewrite`, and is in the changelog.
+The oracle determines the right decisions, and these digests the former ones, so that a refactoring changes
+no decision, order or effect by accident. `make test` plays 80 worlds, the compiled core 80 others, and
+`--worlds 500` all of them. A commit that changes decisions on purpose records new digests with `pytest
+tests/properties/test_recorded.py --worlds 500 --rewrite`, and names the change in the changelog.
 """
 
 from pathlib import Path
@@ -46,8 +46,8 @@ def digest_of(number: int) -> str:
 
 
 @pytest.mark.worlds(times=2, size=20)
-def test_a_recorded_world_is_decided_as_before(part: range, request: pytest.FixtureRequest) -> None:
-    """Decisions, their order and all messages to RMs are those of the recording."""
+def test_a_recorded_world_has_the_recorded_decisions(part: range, request: pytest.FixtureRequest) -> None:
+    """Decisions, their order and all messages to RMs equal the recorded ones."""
     found = {number: digest_of(number) for number in part}
     known = dict(enumerate(FILE.read_text(encoding="ascii").split())) if FILE.exists() else {}
     if request.config.getoption("rewrite"):
@@ -59,13 +59,13 @@ def test_a_recorded_world_is_decided_as_before(part: range, request: pytest.Fixt
 
 
 IN_ORDER: Final = (("hours", "fair_memory"),)
-"""Extensions that share a place: at the beginning of a turn, the first is called before the second."""
+"""Pairs of extensions that are called at the beginning of a turn, in this order."""
 
 
 @pytest.mark.pure
 @pytest.mark.parametrize("number", range(len(KINDS)))
 def test_the_order_of_extensions_changes_no_decision(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With extensions in another order each world is decided alike, except for those that share a place."""
+    """The order of extensions changes no decision, if only `hours` precedes `fair_memory`."""
     by_name = {kind[0]: kind for kind in kinds()}
     order = [name for name in (*STANDARD, *reversed(EXTENSIONS)) if name in by_name]
     for first, second in IN_ORDER:

@@ -1,4 +1,4 @@
-"""R2, R3: a core has the same books again after a replay, whatever the quotas."""
+"""R2, R3: a replay restores the books of a core, whatever the quotas."""
 
 from typing import Any
 
@@ -42,7 +42,7 @@ def test_a_replay_restores_the_books(part: range) -> None:
 @pytest.mark.row(161)
 @pytest.mark.worlds(first=5_500_000, one_in=20)
 def test_allocations_are_recovered_above_any_quota(part: range) -> None:
-    """No maximum and no limit prevents a core from counting the allocations that an RM reports."""
+    """A core counts all allocations that an RM replays, even above maxima and limits."""
     for seed in part:
         driver = lived(World(seed, hides=False, budgets=False))
         for rm in driver.views.rms():

@@ -1,9 +1,8 @@
-"""C1, metamorphic: after a reload a core decides as one that has started with that configuration.
+"""C1, metamorphic: after a reload a core decides like a core that was started with that configuration.
 
-The core's former state (parked, ranked, indexed, derived) must make no difference. A new core gets the same
-nodes, applications, allocations and asks, with their times. State that is lost in a restart by
-design is left out: reservations, new applications of state-aware leaves, back-off, and groups that were
-decided under former limits.
+State from before the reload (waiting lines, ranks, indexes) must make no difference. A new core receives the
+same nodes, applications, allocations and asks, with their times. State that a restart loses by design is left
+out: reservations, new applications of state-aware leaves, back-offs, and groups chosen under former limits.
 """
 
 from random import Random
@@ -22,13 +21,13 @@ from support.worlds.configs import TYPES, ConfigMaker, text_of
 
 USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
 KEPT = ("application.sort", "priority.")
-"""Beginnings of the drawn properties; a restart loses the state of all others."""
+"""Prefixes of the drawn properties; other properties have state that a restart loses."""
 
 
 def drawn(maker: ConfigMaker) -> str:
-    """The text of a variant, without settings that a restart loses.
+    """A random configuration, without settings whose state a restart loses.
 
-    Root's maximum of applications is left out too: it remains that of the registration.
+    Root's maximum of applications is left out as well, because a reload does not change it.
     """
     config = maker.partition("default")
     waiting: list[dict[str, Any]] = list(config["queues"])
@@ -47,7 +46,7 @@ def drawn(maker: ConfigMaker) -> str:
 
 
 def busy(rng: Random, maker: ConfigMaker) -> Driver:
-    """A core during its work, with many allocations and pending asks."""
+    """A busy core with many allocations and pending asks."""
     driver = Driver(reservations=False)
     driver.do(register(drawn(maker)))
     sizes = [{name: rng.choice([2, 4, 8]) * n for name, n in TYPES.items()} for _ in range(4)]
@@ -69,7 +68,7 @@ def busy(rng: Random, maker: ConfigMaker) -> Driver:
 
 
 def follow(driver: Driver, maker: ConfigMaker) -> str:
-    """Reload with other settings, which must be accepted; returns the text."""
+    """Reload with other settings, which must be accepted; return the configuration."""
     maker.resettle()
     config = drawn(maker)
     assert isinstance(driver.send(reload(config))[0], ConfigurationUpdated)
@@ -77,7 +76,7 @@ def follow(driver: Driver, maker: ConfigMaker) -> str:
 
 
 def started_anew(driver: Driver, config: str) -> Driver:
-    """Another core with that configuration from the start, and the same input as the first."""
+    """A new core with this configuration and the same nodes, applications, allocations and asks."""
     old = driver.partition
     new = Driver(reservations=False)
     new.send(register(config))
@@ -95,7 +94,7 @@ def started_anew(driver: Driver, config: str) -> Driver:
 
 
 def groups(driver: Driver) -> dict[str, str]:
-    """The group for which each application counts."""
+    """The group, by application, whose limits count for the application."""
     apps_of = driver.partition.applications
     return {app_id: known.group for app_id, known in apps_of.items()}
 

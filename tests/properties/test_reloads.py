@@ -1,4 +1,4 @@
-"""Reloads that restructure the tree: leaves become parents, parents leaves, queues are removed and added."""
+"""Reloads that restructure the tree: leaves become parents and back, and queues are removed and added."""
 
 import json
 from random import Random
@@ -89,8 +89,8 @@ def turn_over(driver: Driver, rng: Random, *, creates: bool) -> None:
 
 
 @pytest.mark.worlds(one_in=20)
-def test_reloads_keep_the_books_and_leave_no_queue(part: range) -> None:
-    """Accepted or refused, reloads break no sum; after the removal of all only configured queues are left."""
+def test_reloads_keep_the_books_and_leave_no_removed_queue(part: range) -> None:
+    """Reloads keep all sums right; after the removal of all applications only configured queues are left."""
     for seed in part:
         rng = Random(seed)
         creates = seed % 2 == 0

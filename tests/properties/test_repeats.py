@@ -1,4 +1,4 @@
-"""S1, S4: a repeated message has no further effect, and no key means all asks of one application."""
+"""S1, S4: a repeated message has no further effect; a release without a key is for one application."""
 
 from dataclasses import replace
 from typing import Any
@@ -31,15 +31,15 @@ REPEATED = (
 
 
 def books(driver: Driver) -> dict[str, Any]:
-    """The books of all partitions, and the number of decisions in progress."""
+    """The books of all partitions, by name."""
     return {name: digest(known) for name, known in driver.scheduler.partitions.items()}
 
 
 def send_twice(driver: Driver, command: Command) -> None:
-    """Send the command twice: the repetition must change nothing.
+    """Send the command twice, and check that the repetition changes nothing.
 
-    Releases are sent one by one: a real ask that replaces the end of one is a new object for the others. For
-    the same reason, a release of everything is sent once.
+    Releases are sent one by one, since a real ask that replaces a released placeholder is a new object for
+    the next release. For the same reason a release of all keys for a timeout is sent once.
     """
     if isinstance(command, UpdateAllocations) and command.releases:
         for release in command.releases:
@@ -53,7 +53,7 @@ def send_twice(driver: Driver, command: Command) -> None:
 
 
 def send_twice_as_it_is(driver: Driver, command: Command) -> None:
-    """Send the command twice unchanged."""
+    """Send the unchanged command twice, and check that the books are equal afterwards."""
     driver.send(command)
     once = books(driver)
     driver.send(command)
@@ -62,7 +62,7 @@ def send_twice_as_it_is(driver: Driver, command: Command) -> None:
 
 @pytest.mark.worlds(first=9_000_000, one_in=10)
 def test_a_repeated_message_has_no_effect(part: range) -> None:
-    """Repeated items, releases, configurations and answers, sent once more, change nothing."""
+    """Items, releases, configurations and answers that are sent a second time change nothing."""
     for seed in part:
         driver = Driver()
         players = Players(driver)
@@ -78,9 +78,9 @@ def test_a_repeated_message_has_no_effect(part: range) -> None:
 
 @pytest.mark.worlds(first=9_500_000, one_in=20)
 def test_a_release_without_a_key_is_for_one_application(part: range) -> None:
-    """Only this application loses its allocations, and its asks except after a timeout.
+    """Only the named application loses its allocations, and unless the type is TIMEOUT also its asks.
 
-    Kept asks that have been waiting for the end of a placeholder are allocated by it.
+    After a TIMEOUT, real asks that wait for the end of a placeholder are allocated.
     """
     for seed in part:
         driver = Driver()

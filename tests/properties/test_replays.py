@@ -1,4 +1,4 @@
-"""The record of any world can be replayed, unchanged and with changes."""
+"""The journal of any world can be replayed, unchanged and with changes."""
 
 from collections.abc import Sequence
 from math import inf
@@ -24,7 +24,7 @@ MORE = "+2xmemory=20,vcore=20,gpu=4"
 
 
 def recorded(seed: int) -> Recorder:
-    """A world, and its journal."""
+    """Play a world; return its journal."""
     recorder = Recorder(start=START)
     driver = Driver(sweep=1_000_000)
     driver.scheduler = Recorded(driver.scheduler, recorder)  # type: ignore[assignment]
@@ -35,7 +35,7 @@ def recorded(seed: int) -> Recorder:
 
 
 class Both:
-    """The live run and one with changes, each with its measures."""
+    """The replayed live run and a run with changes, each with its measures."""
 
     def __init__(self, recorder: Recorder, changes: Changes) -> None:
         self.lives: list[Lives] = []
@@ -56,7 +56,7 @@ class Both:
 
 @pytest.mark.worlds(first=7_100_000, one_in=20)
 def test_a_replay_of_a_world_has_no_difference(part: range) -> None:
-    """The same inputs give the same decisions, also beside a run without changes."""
+    """A replay of the same inputs has the same decisions, and so has a comparison without changes."""
     for seed in part:
         recorder = recorded(seed)
         both = Both(recorder, Changes())
@@ -72,7 +72,7 @@ def test_a_replay_of_a_world_has_no_difference(part: range) -> None:
 
 @pytest.mark.worlds(first=7_200_000, one_in=20)
 def test_a_replay_with_more_nodes_is_sound(part: range) -> None:
-    """RMs that are simulated after the first difference keep the books consistent."""
+    """If more nodes change decisions, RMs are simulated from then on, and the books are consistent."""
     differing = 0
     for seed in part:
         both = Both(recorded(seed), Changes(nodes=(parse_nodes(MORE),)))

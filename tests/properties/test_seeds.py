@@ -1,4 +1,4 @@
-"""Every property plays some worlds, whatever their number, and the parts leave none out."""
+"""Every property plays at least one world, and the parts of a run cover all worlds."""
 
 from itertools import chain
 
@@ -10,7 +10,7 @@ from support.seeds import lively, parts, positive
 @pytest.mark.parametrize("worlds", [1, 2, 19, 60, 99, 800, 5000])
 @pytest.mark.parametrize("one_in", [1, 10, 100])
 def test_parts_cover_all_worlds_and_none_is_empty(worlds: int, one_in: int) -> None:
-    """The parts follow one another without a gap, and a share of few worlds has at least one."""
+    """The parts follow one another without a gap, and even the smallest share has at least one world."""
     found = parts(worlds, first=7_000_000, one_in=one_in, size=20)
     seeds = list(chain.from_iterable(found))
     assert seeds == list(range(7_000_000, 7_000_000 + max(1, worlds // one_in)))
@@ -21,7 +21,7 @@ def test_parts_cover_all_worlds_and_none_is_empty(worlds: int, one_in: int) -> N
 
 @pytest.mark.parametrize("one_in", [1, 10, 100])
 def test_first_and_further_worlds_cover_all_worlds(one_in: int) -> None:
-    """Worlds that are played later follow those that are played first, and there may be none."""
+    """Worlds played later continue the worlds played first without a gap; there may be none."""
     first = parts(40, one_in=one_in, size=20)
     further = parts(120, 40, one_in=one_in, size=20)
     assert list(chain.from_iterable([*first, *further])) == list(range(max(1, 120 // one_in)))
@@ -30,12 +30,12 @@ def test_first_and_further_worlds_cover_all_worlds(one_in: int) -> None:
 
 
 def test_cheap_worlds_are_played_more_often() -> None:
-    """A property may play a multiple of the worlds."""
+    """A property may play a multiple of the number of worlds."""
     assert list(chain.from_iterable(parts(7, times=10, size=20))) == list(range(70))
 
 
 def test_a_few_worlds_without_events_are_accepted() -> None:
-    """A few worlds in which nothing happens are accepted, and many are a failure."""
+    """Up to ten worlds may have no events; of more worlds, all but ten must have some."""
     assert [lively(count) for count in (1, 10, 11, 50)] == [0, 0, 1, 40]
 
 

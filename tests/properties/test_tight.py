@@ -1,4 +1,4 @@
-"""Compaction and short turns, which only large clusters have, in small clusters."""
+"""Compaction and short turns, which otherwise occur only in large clusters, in small clusters."""
 
 from functools import partial
 
@@ -19,7 +19,7 @@ from support.worlds import compare
 
 @pytest.fixture
 def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Heaps and logs are compacted as often as possible, and two classes of asks have a heap."""
+    """Compact heaps and logs as often as possible, and keep heaps for only two classes of asks."""
     for module in (ranking, node_heap, waiting_line):
         monkeypatch.setattr(module, "_SLACK", -1000)
     monkeypatch.setattr(groups, "SLACK", -1000)
@@ -33,13 +33,13 @@ def _no_slack(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.worlds(first=6_000_000, one_in=10)
 @pytest.mark.usefixtures("_no_slack")
 def test_compaction_changes_no_decision(part: range) -> None:
-    """With frequent compaction of heaps and logs, the decisions are the oracle's."""
+    """Core and oracle agree if heaps and logs are compacted as often as possible."""
     agree(part)
 
 
 @pytest.mark.worlds(first=8_000_000, one_in=10)
 def test_an_interrupted_turn_changes_no_decision(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A pass that stops early for lack of time continues later without a difference."""
+    """Core and oracle agree if each pass stops after one try and continues later."""
     monkeypatch.setattr(turn, "TRIES", 1)
     agree(part)
 
@@ -48,7 +48,7 @@ def test_an_interrupted_turn_changes_no_decision(part: range, monkeypatch: pytes
 def test_a_bound_on_open_checks_changes_no_other_decision(
     part: range, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At few open checks, further asks that need the RM's answer are not tried."""
+    """Core and oracle agree if at most three checks are open, one while the RM is silent."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 3)
     monkeypatch.setattr(owed, "MAX_ASSUMED_IN_SILENCE", 1)
     monkeypatch.setattr(owed, "MORE_WHILE_QUICK", 1)

@@ -1,4 +1,4 @@
-"""A domain for a gang is found exactly if there is one, by a trial of all places of all members."""
+"""A domain for a gang is found exactly if brute force over the places of all members finds one."""
 
 import pytest
 
@@ -19,7 +19,7 @@ partitions:
 
 
 def played(cluster: Cluster) -> dict[str, str]:
-    """The nodes of the members that the core has placed, by their keys."""
+    """The nodes of the members placed by the core, by key."""
     driver = Driver(sweep=100)
     driver.do(register(CONFIG))
     there = [
@@ -43,7 +43,7 @@ def played(cluster: Cluster) -> dict[str, str]:
 
 @pytest.mark.worlds(first=7_000_000, one_in=2)
 def test_a_domain_is_found_exactly_if_one_exists(part: range) -> None:
-    """A gang is placed whole in one domain of the narrowest level with a place for all, and else waits."""
+    """All members are placed in a domain of the narrowest level that fits; if there is none, all wait."""
     for seed in part:
         cluster = drawn(seed)
         everything = list(cluster.room)

@@ -1,4 +1,4 @@
-"""The ledger of the wire machine detects faults that are planted in a recorded history."""
+"""The ledger of the wire machine detects faults planted in a recorded history of messages."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -31,7 +31,7 @@ class RecordingLedger(Ledger):
     """A ledger that records its calls."""
 
     def __init__(self) -> None:
-        """Start without records."""
+        """Start with an empty history."""
         super().__init__("rm1")
         self.history: History = []
 
@@ -69,7 +69,7 @@ def history() -> History:
 
 
 def recorded() -> History:
-    """The history of one script."""
+    """Play a fixed script, and return its history."""
     world = World()
     rm = world.rms[0]
     rm.ledger = ledger = RecordingLedger()
@@ -103,7 +103,7 @@ def recorded() -> History:
 
 
 def play(history: History, *, ordered: bool = True, held: bool = False) -> None:
-    """Replay the whole history to a new ledger."""
+    """Replay the history to a new ledger, which fails at the first fault."""
     ledger = Ledger("rm1")
     ledger.ordered = ordered
     ledger.registered(GOOD[0].partitions, held=held)
@@ -112,7 +112,7 @@ def play(history: History, *, ordered: bool = True, held: bool = False) -> None:
 
 
 def answers(history: History, kind: str) -> list[int]:
-    """Positions of allocations in the history, by kind of answer."""
+    """Positions in the history of responses with this kind of answer about allocations."""
     return [
         place
         for place, (method, given) in enumerate(history)
@@ -127,7 +127,7 @@ def test_a_valid_history_is_accepted(history: History) -> None:
 
 @pytest.mark.parametrize("kind", ["new", "released", "rejectedAllocations"])
 def test_repeated_answers_are_flagged(history: History, kind: str) -> None:
-    """D2: a repeated `new`, release or rejection is a fault."""
+    """D2: a `new`, a release or a rejection that is sent twice is a fault."""
     places = answers(history, kind)
     assert places, f"the history has no {kind}"
     for place in places:
@@ -137,7 +137,7 @@ def test_repeated_answers_are_flagged(history: History, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["new", "released", "rejectedAllocations"])
 def test_missing_answers_are_flagged(history: History, kind: str) -> None:
-    """An answer that is missing after all were due is a fault."""
+    """A `new`, a release or a rejection that was due and never sent is a fault."""
     for place in answers(history, kind):
         with pytest.raises(Violation, match=r"the books have|an answer is missing"):
             play([*history[:place], *history[place + 1 :]])
@@ -147,7 +147,7 @@ Change = Callable[[si.AllocationResponse], None]
 
 
 def of_first(**changes: Any) -> Change:
-    """Another value in the first `new` of a response."""
+    """A change that sets these fields in the first `new` of a response."""
 
     def change(response: si.AllocationResponse) -> None:
         for name, value in changes.items():
@@ -157,12 +157,12 @@ def of_first(**changes: Any) -> Change:
 
 
 def bigger(response: si.AllocationResponse) -> None:
-    """A larger amount than was requested."""
+    """Change the first `new` to a larger amount than was requested."""
     response.new[0].resourcePerAlloc.resources["vcore"].value += 1
 
 
 def mixed(response: si.AllocationResponse) -> None:
-    """Two kinds of answers in one message."""
+    """Add a release to a response that already has a `new`."""
     response.released.add(applicationID="a0", allocationKey="k0", terminationType=si.STOPPED_BY_RM)
 
 
@@ -189,7 +189,7 @@ def test_wrong_answers_are_flagged(history: History, change: Change) -> None:
 
 
 def test_a_placement_on_a_drained_node_is_flagged(history: History) -> None:
-    """D3: the allocation of an ask that was submitted after the drain of its node is a fault."""
+    """D3: an allocation on a node that was drained before the ask was submitted is a fault."""
     drained = next(
         place
         for place, (method, given) in enumerate(history)
@@ -203,7 +203,7 @@ def test_a_placement_on_a_drained_node_is_flagged(history: History) -> None:
 
 
 def test_an_allocation_before_its_application_is_flagged(history: History) -> None:
-    """S2: with a known order, a `new` of an application that is not accepted yet is a fault."""
+    """S2: if answers are ordered, a `new` of an application that is not accepted yet is a fault."""
     place = answers(history, "new")[0]
     accepted = next(at for at, (method, _) in enumerate(history) if method == "hear_applications")
     asked = next(moment for moment in history if moment.method == "say" and "k0" in repr(moment))
@@ -214,7 +214,7 @@ def test_an_allocation_before_its_application_is_flagged(history: History) -> No
 
 
 def test_a_placement_on_hold_is_flagged(history: History) -> None:
-    """The allocation of an ask during a replay is a fault."""
+    """The placement of an ask during a replay is a fault."""
     place = answers(history, "new")[0]
     untold = [moment for moment in history[: place + 1] if moment.method != "settle"]
     play(untold)
@@ -223,7 +223,7 @@ def test_a_placement_on_hold_is_flagged(history: History) -> None:
 
 
 def test_placeholders_are_kept_until_the_rm_confirms() -> None:
-    """A placeholder with a stop request exists until the RM confirms; a real allocation gets none."""
+    """A placeholder that the RM is asked to stop is kept until the RM confirms the stop."""
     with stillness():
         world = World()
         rm = world.rms[0]

@@ -1,8 +1,8 @@
-"""Two RMs whose messages come in any order, twice, late or not at all (reliability §§ 2, 3.1-3.3).
+"""Two RMs whose messages arrive in any order, twice, late or never (reliability §§ 2, 3.1-3.3).
 
-A state machine whose rules are messages, processed by the server's own services on a loop that is moved by
-hand. Each RM's side keeps a ledger of the possible states; whenever all messages are processed, the server's
-books must agree with it.
+The rules of a state machine are messages, processed by the services of the server on an event loop that the
+test advances. A ledger for each RM has the possible states, with which the books of the server must agree
+whenever all messages are processed.
 """
 
 from collections.abc import Callable
@@ -43,7 +43,7 @@ SAYS = rule(who=WHO, told=st.lists(st.tuples(messages, THEN, ROUNDS), min_size=1
 
 
 def say_twice(world: World, rm: WireRm, kind: str, items: list[Item]) -> None:
-    """S1: a repeated message changes nothing."""
+    """S1: send a message again, and check that nothing changes."""
     before = world.digest(rm.rm_id)
     world.touch(rm)
     rm.say(kind, items)
@@ -71,7 +71,7 @@ class WireMachine(RuleBasedStateMachine):
         is_asked=st.booleans(),
     )
     def two_rms(self, sessions: tuple[bool, bool], singly: tuple[bool, bool], is_asked: bool) -> None:
-        """Register both, with two nodes and an application; some send each item by itself."""
+        """Register both RMs, with two nodes and an application; some RMs send items singly."""
         for rm, session, sends_singly in zip(self.world.rms, sessions, singly, strict=True):
             rm.sends_singly = sends_singly
             self.world.restart(rm, GOOD[0], session=session, is_asked=is_asked)
@@ -133,7 +133,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO, order=ORDERS, rounds=ROUNDS)
     def some_arrives(self, who: int, order: list[str], rounds: int) -> None:
-        """Of the messages in flight on the three streams, those of one or two arrive first."""
+        """Messages of one or two of the three streams arrive before the others."""
         self._arrive(self.world.rms[who], order[:2], rounds)
 
     def _arrive(self, rm: WireRm, kinds: tuple[str, ...] | list[str], rounds: int) -> None:
@@ -143,7 +143,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(order=ORDERS)
     def rest(self, order: list[str]) -> None:
-        """All messages under way arrive, streams in any order."""
+        """All messages in flight arrive; the order of the streams is drawn."""
         self.world.settle(order)
 
     @rule(who=WHO)
@@ -161,7 +161,7 @@ class WireMachine(RuleBasedStateMachine):
     # ---- Faults ----
 
     def _in_the_midst(self, rm: WireRm, last: tuple[str, list[Item]] | None, rounds: int) -> None:
-        """Send a message, and stop while it is processed."""
+        """A message is sent, and its processing does not end."""
         self.world.touch(rm)
         if last is not None and rm.connection.is_whole:
             kind, items = last
@@ -288,7 +288,7 @@ class WireMachine(RuleBasedStateMachine):
 
 
 def run_machine(part: range, phases: tuple[hypothesis.Phase, ...]) -> None:
-    """Play this number of sequences, always the same ones, and others for every part."""
+    """Play as many sequences as the part has seeds: always the same ones, different for each part."""
     settings = hypothesis.settings(
         max_examples=len(part),
         stateful_step_count=40,
@@ -306,7 +306,7 @@ def run_machine(part: range, phases: tuple[hypothesis.Phase, ...]) -> None:
 @pytest.mark.row(6, 7, 18, 123, 161)
 @pytest.mark.worlds(one_in=5, size=40)
 def test_ledgers_and_books_agree(part: range) -> None:
-    """After messages in any order and number, the books equal the answers."""
+    """After messages in any order and number, the books of the server agree with its answers."""
     run_machine(part, (hypothesis.Phase.generate, hypothesis.Phase.shrink))
 
 
@@ -322,17 +322,17 @@ def lose_the_last(patch: pytest.MonkeyPatch) -> None:
 
 
 def cut_in_the_midst(patch: pytest.MonkeyPatch) -> None:
-    """Neither complete nor count a request whose stream breaks."""
+    """Drop a request that is in progress when its stream breaks."""
     patch.setattr(Stream, "is_handling", property(lambda _: False, lambda *_: None), raising=False)
 
 
 def lose_what_was_read(patch: pytest.MonkeyPatch) -> None:
-    """Count unprocessed requests of a broken stream as repetitions on the next one."""
+    """Treat requests of a broken stream that were not processed as repetitions on the next stream."""
     patch.setattr(Session, "begin_stream", lambda _: None)
 
 
 def add_before_removing(patch: pytest.MonkeyPatch) -> None:
-    """Join a removal with a following addition, and carry them out in the wrong order."""
+    """Join a removal with a following addition, so that the addition is processed first."""
 
     def joins(self: Intake, kind: Kind, _: int, *, removes: bool) -> bool:
         waiting = self._waiting
@@ -375,7 +375,7 @@ def resize_nothing(patch: pytest.MonkeyPatch) -> None:
 def test_a_fault_of_the_server_is_detected(
     slip: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that loses, repeats or mixes up messages fails the check."""
+    """A server that loses, repeats, reorders or ignores messages fails the check."""
     slip(monkeypatch)
     # The first sequence that shows the defect is the last one played; it differs after every change of the
     # random draws.

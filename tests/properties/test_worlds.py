@@ -1,4 +1,4 @@
-"""The random worlds: their contents, and the faults that they detect."""
+"""The contents of random worlds, and the defects that are detected in them."""
 
 from collections.abc import Callable
 
@@ -18,14 +18,14 @@ Slip = Callable[[pytest.MonkeyPatch], None]
 
 
 def test_equal_seeds_draw_equal_worlds() -> None:
-    """The same seed draws the same script; another seed draws another."""
+    """A seed always draws the same script; another seed draws a different script."""
     assert repr(World(1).steps) == repr(World(1).steps)
     assert repr(World(1).steps) != repr(World(2).steps)
 
 
 @pytest.mark.slow
-def test_worlds_have_every_order() -> None:
-    """All orders are played, and ageing and opening hours, so that the oracle has to implement them."""
+def test_worlds_have_every_sort_policy() -> None:
+    """Worlds have all sort policies, ageing and opening hours, so that the oracle has to implement these."""
     drawn = repr([World(seed, 1).steps for seed in range(100)])
     words = [policy.value for policies in (NodeSortType, AppSortPolicy) for policy in policies]
     words += ["ageing", "stateaware", "opening.hours"]
@@ -75,13 +75,13 @@ def test_a_wrong_decision_is_detected(slip: Slip, monkeypatch: pytest.MonkeyPatc
 
 
 def play_a_hundred() -> None:
-    """A hundred worlds, core and oracle side by side; the core's own books are checked too."""
+    """Compare core and oracle in a hundred worlds, and recount the books of the core."""
     for seed in range(100):
         compare(World(seed).steps)
 
 
 def test_a_failing_script_is_reduced() -> None:
-    """A script that fails because of one ask is reduced to the step with that ask only."""
+    """A script that fails because of one ask is reduced to a single step with only that ask."""
     world = World(3)
     wanted = next(
         step.command.asks[-1]

@@ -1,4 +1,4 @@
-"""Effects and amounts in scenarios: one line for each."""
+"""The lines that a scenario prints for effects and amounts."""
 
 from collections.abc import Callable
 from typing import Any, assert_never
@@ -28,17 +28,17 @@ from licorne_core.values.resources import Resources
 
 
 def amounts(size: Resources) -> str:
-    """``memory=8 vcore=4000``, or a dash for nothing."""
+    """Amounts as ``memory=8 vcore=4000``, without zeros; a dash if there are none."""
     return " ".join(f"{name}={value}" for name, value in sorted(size.items()) if value) or "-"
 
 
 def maximum(size: Resources) -> str:
-    """Like `amounts`, with the zeros: in a maximum they forbid their type."""
+    """Amounts of a maximum, with zeros, because a zero forbids its type; a dash if there are none."""
     return " ".join(f"{name}={value}" for name, value in sorted(size.items())) or "-"
 
 
 def told(effect: Effect) -> list[str]:
-    """Lines for one effect, in order."""
+    """The lines printed for one effect, in order."""
     match effect:
         case AllocationsMade():
             return [f"placed {a.ask.app_id}/{a.key} on {a.node_id}" for a in effect.allocations]
@@ -126,7 +126,7 @@ _BY_EXTENSIONS: dict[str, Callable[[Any], list[str]]] = {
         *(f"notice withdrawn for {one.app_id}/{one.key}" for one in effect.withdrawn),
     ],
 }
-"""Lines for effects of extensions, by the names of their classes: an extension may be missing."""
+"""Lines of effects of extensions, by class name, because an extension may be missing."""
 
 
 def _told_of_rm(

@@ -1,4 +1,4 @@
-"""Stage of a scenario: a core, its clock, and the words of one line of the script."""
+"""The stage of a scenario: a core with its clock, and a parsed line of the scenario."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -33,11 +33,11 @@ class Line:
         return Line(words, settings, text)
 
     def take(self, name: str, default: str = "") -> str:
-        """One setting, which is then no longer among the resources."""
+        """Remove and return one setting, so that `resources` does not read it."""
         return self.settings.pop(name, default)
 
     def take_all(self, prefix: str) -> dict[str, str]:
-        """The settings with this prefix in their names, without it."""
+        """Remove and return the settings whose names have this prefix, by the rest of the name."""
         names = [name for name in self.settings if name.startswith(prefix)]
         return {name.removeprefix(prefix): self.settings.pop(name) for name in names}
 

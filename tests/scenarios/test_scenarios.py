@@ -1,4 +1,4 @@
-"""Plays every scenario file and compares the core's effects with the expected ones."""
+"""Every scenario file is played, and the effects of the core are compared with the file."""
 
 from pathlib import Path
 
@@ -18,7 +18,7 @@ SECTIONS = {*range(1, 14)}
 SILENCE = "(nothing)"
 
 SAID_BY = {"autoscaler": "no node takes "}
-"""Beginnings of lines that only an extension prints."""
+"""The beginning of lines that are printed only with the extension."""
 
 
 def said(stage: Stage, command: str, text: str) -> str:
@@ -37,7 +37,7 @@ def said(stage: Stage, command: str, text: str) -> str:
     "path", [pytest.param(p, id=p.stem, marks=pytest.mark.row(*rows_of(p))) for p in FILES]
 )
 def test_scenario(path: Path, *, rewrite: bool) -> None:
-    """The core's effects equal, line by line, the expected ones."""
+    """The effects of the core equal the expected ones, line by line."""
     stage = Stage()
     blocks = read(path)
     played = [
@@ -63,7 +63,7 @@ def test_every_section_has_a_scenario() -> None:
     assert {section for found in shown.values() for section in found} >= SECTIONS
 
 
-def test_every_scenario_can_be_found() -> None:
-    """The table of questions in the tests' README leads to every file."""
+def test_every_scenario_is_in_the_readme() -> None:
+    """The table of questions in the README of the tests names every scenario file."""
     readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
     assert [path.stem for path in FILES if f"`{path.stem}`" not in readme] == []

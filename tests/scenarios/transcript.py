@@ -1,11 +1,11 @@
 """The form of a scenario file: commands, each followed by the expected output.
 
-    # A comment stays as it is.
+    # A comment is kept unchanged.
 
     verb word setting=value
-      indented text, where the verb takes any
+      indented text, if the verb takes one
     ----
-    one line for each thing that happened
+    one line for each effect
 
 The first comment says ``# rows:`` with the acceptance rows that the file covers, if any, and ``# spec:`` with
 the sections of the specification that it shows, and ``# extensions:`` with those of `licorne_core/extensions`

@@ -34,7 +34,7 @@ WAITS = (
 
 @pytest.fixture(autouse=True)
 def patient_members() -> Iterator[None]:
-    """No member counts as lost because the machine is slow: tests of losses set their own times."""
+    """Let members count as lost only after a long time; tests of losses set their own times."""
     with pytest.MonkeyPatch.context() as patch:
         for module, name in WAITS:
             patch.setattr(module, name, PATIENCE)
@@ -49,7 +49,7 @@ def clock() -> VirtualClock:
 
 @pytest.fixture
 def usual_levels() -> Iterator[None]:
-    """After the test the log levels of the process are those of its start."""
+    """Restore the log levels of the process after the test."""
     yield
     levels().begin("info")
 
@@ -70,13 +70,13 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 @pytest.fixture
 def state(channel: grpc.aio.Channel) -> "StateAsyncStub":
-    """The service of readers."""
+    """A stub of `State`."""
     return StateStub(channel)
 
 
 @pytest.fixture
 def admin(channel: grpc.aio.Channel) -> "AdminAsyncStub":
-    """The service of operators."""
+    """A stub of `Admin`."""
     return AdminStub(channel)
 
 
@@ -94,7 +94,7 @@ def session(channel: grpc.aio.Channel) -> RawSession:
 
 @pytest.fixture
 async def neighbour(server: Server) -> AsyncIterator[Callable[[], Any]]:
-    """Another RM, and a check that it is still scheduled and that nothing of it was touched."""
+    """Another RM, and a check that it is still scheduled and otherwise unchanged."""
     async with connected(server) as channel:
         shim = Shim(channel, "neighbour")
         calls = await shim.set_up(vcore=1_000_000)
@@ -121,9 +121,9 @@ async def streams(shim: Shim, neighbour: Any) -> tuple[Call, Call, Call]:
 
 @pytest.fixture
 def full_disk() -> Callable[[int], AbstractContextManager[None]]:
-    """Limits the size of files, as on a full disk, up to the end of a block.
+    """Limits the size of files inside a block, as on a full disk.
 
-    No longer, as pytest reports the test before its fixtures end, maybe to a file.
+    The limit ends before pytest reports the test, perhaps to a file.
     """
 
     @contextmanager

@@ -1,4 +1,4 @@
-"""Rooms that can be removed: each is a folder and one line, without which the server works."""
+"""Removable parts of the server: each is a folder and one line, without which the server works."""
 
 import json
 import os
@@ -81,7 +81,7 @@ print(json.dumps({
 
 
 def copied(names: tuple[str, ...], copy: Path) -> None:
-    """A copy of the server without these rooms, as it would be installed."""
+    """A copy of the server without these parts, as it would be installed."""
     shutil.copytree(SERVER, copy / "licorne_server", ignore=shutil.ignore_patterns("*.so"))
     entries = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["entry-points"]
     for name in names:
@@ -103,7 +103,7 @@ def copied(names: tuple[str, ...], copy: Path) -> None:
 
 
 def run(copy: Path, *arguments: str) -> str:
-    """The output of a Python that has the copy, and ends well."""
+    """The output of a Python program in the copy, which must succeed."""
     done = subprocess.run(
         [sys.executable, *arguments],
         env={**os.environ, "PYTHONPATH": str(copy)},
@@ -117,8 +117,8 @@ def run(copy: Path, *arguments: str) -> str:
 
 
 @pytest.mark.parametrize("names", [*((name,) for name in ROOMS), tuple(ROOMS)], ids=[*ROOMS, "all"])
-def test_the_server_goes_on_without_a_room(names: tuple[str, ...], tmp_path: Path) -> None:
-    """All other modules can be imported, and only the features of the room are missing."""
+def test_the_server_works_without_a_removable_part(names: tuple[str, ...], tmp_path: Path) -> None:
+    """All other modules can be imported, and only the features of the part are missing."""
     copied(names, tmp_path)
     found: dict[str, Any] = json.loads(run(tmp_path, "-c", LOOKING).splitlines()[-1])
     assert found["from"].startswith(str(tmp_path))
@@ -134,8 +134,8 @@ def test_the_server_goes_on_without_a_room(names: tuple[str, ...], tmp_path: Pat
     assert found["statuses"] == {"/livez": 200, "/metrics": 200, "/ws/v1/partitions": 200, "/ui": page}
 
 
-def test_rms_are_served_without_any_of_them(tmp_path: Path) -> None:
-    """Both protocols, and the probes, keep their promises."""
+def test_rms_are_served_without_all_removable_parts(tmp_path: Path) -> None:
+    """Both protocols, and the probes, work without all removable parts."""
     copied(tuple(ROOMS), tmp_path)
     smoke = [f"tests/server/{name}" for name in SMOKE]
     run(tmp_path, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", *smoke)

@@ -1,4 +1,4 @@
-"""Findings of a checker of accessibility on the page, without one."""
+"""Accessibility faults of the page, found by a script that runs in the browser."""
 
 FAULTS = """() => {
   const wrong = [];

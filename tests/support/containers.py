@@ -1,7 +1,7 @@
-"""Containers by podman, in a store of their own, which is removed completely.
+"""Containers of podman, in a store of their own that is removed completely.
 
-``python -m support.containers`` ends with 0 if containers can be run here at all, and with `REFUSED` and the
-reason if not.
+``python -m support.containers`` ends with 0 if containers can run here, and with `REFUSED` and the reason
+otherwise.
 """
 
 import json
@@ -35,7 +35,7 @@ class Podman:
     def program(
         self, *command: str | Path, seconds: float = PATIENCE, ok: bool = True
     ) -> subprocess.CompletedProcess[str]:
-        """Run a program that runs podman, such as make or podman-compose; its child processes end with it."""
+        """Run a program that uses podman, such as make or podman-compose; its child processes end with it."""
         with subprocess.Popen(
             command,
             cwd=ROOT,
@@ -65,7 +65,7 @@ class Podman:
         return found
 
     def published(self, name: str, port: int) -> str:
-        """Where a port of a container is reached from this machine."""
+        """The address of a container's port on this machine."""
         return self("port", name, f"{port}/tcp").splitlines()[0]
 
 
@@ -80,8 +80,8 @@ def _end_session(process: subprocess.Popen[str]) -> None:
 
 @contextmanager
 def podman() -> Iterator[Podman]:
-    """Podman with a new store; at the end running containers are stopped, and all is removed."""
-    # Sockets lie below it, whose paths must be short.
+    """Podman with a new store; at the end all containers are stopped, and everything is removed."""
+    # The folder has sockets, whose paths must be short.
     folder = Path("/var/tmp") / f"licorne-{os.getpid()}"
     folder.mkdir()
     try:
@@ -91,7 +91,7 @@ def podman() -> Iterator[Podman]:
             "CONTAINERS_STORAGE_CONF": str(folder / "storage.conf"),
             "CONTAINERS_CONF": str(folder / "containers.conf"),
             "TMPDIR": str(folder),
-            # Nothing is built twice in it.
+            # No image is built twice in this store.
             "BUILDAH_LAYERS": "false",
         }
         own = Podman(os.environ | files)
@@ -101,7 +101,7 @@ def podman() -> Iterator[Podman]:
             own("rm", "--all", "--force", "--time", "0", "--volumes", ok=False)
             own("pod", "rm", "--all", "--force", ok=False)
             own("network", "prune", "--force", ok=False)
-            # Unmounts what the store has mounted.
+            # This unmounts the images of the store.
             own("rmi", "--all", "--force", ok=False)
     finally:
         shutil.rmtree(folder)
@@ -112,7 +112,7 @@ def _storage(folder: Path) -> str:
 
 
 def _settings(folder: Path) -> str:
-    # By default podman asks for more than a process may have that has not all of root's privileges.
+    # By default podman sets limits that a process without all of root's privileges may not set.
     files, processes = (resource.getrlimit(one)[1] for one in (resource.RLIMIT_NOFILE, resource.RLIMIT_NPROC))
     all_processes = int(Path("/proc/sys/kernel/pid_max").read_text())
     processes = all_processes if processes == resource.RLIM_INFINITY else min(processes, all_processes)
@@ -129,7 +129,7 @@ network_config_dir = "{folder}/networks"
 
 
 def refusal() -> str:
-    """The reason of podman why no container can be run here; empty if one can."""
+    """The reason of podman why no container can run here; empty if one can."""
     if shutil.which("podman") is None:
         return "podman is not installed"
     with podman() as own, TemporaryDirectory() as root:

@@ -1,8 +1,8 @@
-"""Composition, Kubernetes manifests, alert rules and dashboard: their contents, and servers started by them.
+"""Compose file, Kubernetes manifests, alert rules and dashboard: their contents, and servers started by them.
 
-The composition is played without containers, by its own commands, on loopback. Paths in containers become
-paths of this machine, as the volumes say, and addresses become those where a process really listens.
-Everything else is as in the file.
+The commands of the compose file are run without containers, on loopback. Paths in containers become paths of
+this machine, by the volumes, and addresses become those where a process really listens. Everything else is as
+in the file.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ LICORNE = (sys.executable, "-m", "licorne_server")
 
 @cache
 def composition() -> dict[str, Any]:
-    """The parsed file."""
+    """The parsed compose file."""
     document: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
     return document
 
@@ -46,7 +46,7 @@ def services() -> dict[str, dict[str, Any]]:
 
 
 def ours() -> dict[str, dict[str, Any]]:
-    """Those that run our image with a command of `licorne`."""
+    """The services that run our image with a command of `licorne`."""
     return {
         name: service
         for name, service in services().items()
@@ -80,7 +80,7 @@ def mounts(service: Mapping[str, Any]) -> list[Mount]:
 
 @dataclass(slots=True)
 class Play:
-    """The processes of the composition, on this machine. Volumes are folders of `folder`."""
+    """The processes of the compose file, on this machine. Volumes are folders in `folder`."""
 
     folder: Path
     addresses: dict[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Play:
     _processes: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Self:
-        """Nothing runs yet."""
+        """Start without processes."""
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -96,7 +96,7 @@ class Play:
         await self._processes.aclose()
 
     def here(self, service: Mapping[str, Any], text: str) -> str:
-        """A word of a service as it is on this machine."""
+        """A word of a service with the paths and addresses of this machine."""
         known = {mount.path: str(self.place(mount)) for mount in mounts(service)} | self.addresses
         if not known:
             return text
@@ -104,7 +104,7 @@ class Play:
         return re.sub(rf"(?<![\w.-])({whole})(?![\w.-])", lambda found: known[found[1]], text)
 
     def place(self, mount: Mount) -> Path:
-        """Where something mounted is; a volume is made when it is first needed."""
+        """The path of a mount on this machine; the folder of a volume is created on first use."""
         if not mount.is_volume:
             return ROOT / mount.source
         place = self.folder / mount.source
@@ -112,13 +112,13 @@ class Play:
         return place
 
     def environment(self, service: Mapping[str, Any]) -> dict[str, str]:
-        """The variables of a service, and those that any process needs; no others."""
+        """The environment of a service: its own variables, and those that any process needs."""
         given = service.get("environment", {})
         own = {"PATH": os.environ["PATH"], "HOME": str(self.folder), "PYTHONUNBUFFERED": "1"}
         return own | {name: self.here(service, value) for name, value in given.items()}
 
     async def run(self, service: Mapping[str, Any], *command: str) -> str:
-        """Run a command beside a service, with its files and variables; return its output."""
+        """Run a command with the files and variables of a service; return its output."""
         process = await asyncio.create_subprocess_exec(
             *(self.here(service, word) for word in command),
             env=self.environment(service),
@@ -138,7 +138,7 @@ class Play:
         stdout: int | None = None,
         stderr: int | None = None,
     ) -> asyncio.subprocess.Process:
-        """Start a service's command with the program that its image has for it."""
+        """Start a service's command; `program` replaces the one in its image."""
         process = await asyncio.create_subprocess_exec(
             *(*program, *(self.here(service, word) for word in service["command"])),
             env=self.environment(service),
@@ -156,12 +156,12 @@ class Play:
         """Run a service that ends by itself; return its output."""
         service = services()[name]
         program, *words = service["entrypoint"]
-        # The image's Python has our packages, as that of the tests has.
+        # The image's Python has our packages, as the tests' Python has.
         program = sys.executable if program == "python" else program
         return await self.run(service, program, *words, *service["command"])
 
     async def core(self) -> None:
-        """Start the core, on free ports of loopback, and wait until it is ready."""
+        """Start the core on free ports of loopback, and wait until it is ready."""
         self.addresses |= {"0.0.0.0:7070": "127.0.0.1:0", "0.0.0.0:9080": "127.0.0.1:0"}
         process = await self.start(services()["core"], LICORNE, stdout=asyncio.subprocess.PIPE)
         assert process.stdout is not None
@@ -171,7 +171,7 @@ class Play:
         self.addresses |= {"core:7070": words["grpc"], "core:9080": words["http"]}
 
     async def rms(self) -> set[str]:
-        """Start the fake RMs; their names."""
+        """Start the fake RMs; return their names."""
         wanted = {name for name, service in ours().items() if service["command"][0] == "fake-rm"}
         for name in sorted(wanted):
             await self.start(ours()[name], LICORNE, stderr=asyncio.subprocess.DEVNULL)
@@ -214,7 +214,7 @@ def dashboard() -> dict[str, Any]:
 
 
 def panels() -> list[dict[str, Any]]:
-    """All panels of the dashboard but the headings of rows; a closed row has its panels inside."""
+    """All panels of the dashboard without the headings of rows; those of closed rows are included."""
     every = [one for panel in dashboard()["panels"] for one in (panel, *panel.get("panels", ()))]
     return [panel for panel in every if panel["type"] != "row"]
 
@@ -238,7 +238,7 @@ def queries() -> Iterator[tuple[str, str]]:
 
 
 def without_variables(expression: str) -> str:
-    """The expression as Grafana might ask it."""
+    """The expression with a value for each variable of Grafana."""
     expression = expression.replace("$__rate_interval", "5m")
     return re.sub(r"\$\w+", ".*", expression)
 
@@ -254,7 +254,7 @@ def metrics_of(expression: str) -> set[str]:
 
 
 def all_metrics() -> dict[str, list[str]]:
-    """Every metric that is read, with its readers."""
+    """Every metric in alerts and dashboard, with the names of its readers."""
     found: dict[str, list[str]] = {}
     expressions = [
         *((name, rule["expr"]) for name, rule in alerts().items()),
@@ -285,37 +285,37 @@ def objects(text: str) -> Objects:
 
 
 def only(found: Objects, kind: str, name: str = "") -> Any:
-    """The one object of a kind, and of a name if there are several."""
+    """The only object of a kind, or of a kind and name."""
     [one] = [item for item in found if item["kind"] == kind and name in ("", item["metadata"]["name"])]
     return one
 
 
 def pod(found: Objects) -> Any:
-    """The pod that they make."""
+    """The pod template of the stateful set."""
     return only(found, "StatefulSet")["spec"]["template"]["spec"]
 
 
 def service(found: Objects) -> Any:
-    """The service that clients use. The stateful set has another one, which has no address."""
+    """The service for clients, in contrast to the headless one of the stateful set."""
     own = only(found, "StatefulSet")["spec"]["serviceName"]
     others = [item for item in found if item["metadata"]["name"] != own]
     return only(others, "Service")
 
 
 def core(found: Objects) -> Any:
-    """The container of the core in it."""
+    """The container of the core in the pod."""
     return next(one for one in pod(found)["containers"] if one["name"] == "licorne")
 
 
 def settings_text(found: Objects) -> str:
-    """The file of settings that the core is started with."""
+    """The file of settings with which the core is started."""
     [text] = [one["data"]["licorne.toml"] for one in found if "licorne.toml" in one.get("data", {})]
     assert isinstance(text, str)
     return text
 
 
 def unmounted(found: Objects) -> list[str]:
-    """The files in the arguments and settings of the core that are in nothing that is mounted."""
+    """The files in arguments and settings of the core that no mount contains."""
     mounted = {mount["mountPath"] for mount in core(found)["volumeMounts"]}
     words = [word.rpartition("=")[2] for word in core(found)["args"]]
     files = [word for word in (*words, *re.findall('"(.*?)"', settings_text(found))) if word.startswith("/")]
@@ -324,9 +324,9 @@ def unmounted(found: Objects) -> list[str]:
 
 
 def settings(found: Objects, folder: Path) -> Settings:
-    """The settings of the core's command, as parsed and checked by the real reader.
+    """The settings of the core's command, as parsed and checked by the server's own reader.
 
-    The file of queues is written into `folder`, if it is among the objects, and that of settings.
+    The files of queues and settings among the objects are written into `folder`.
     """
     queues = folder / "queues.yaml"
     given = [one["data"]["queues.yaml"] for one in found if "queues.yaml" in one.get("data", {})]
@@ -341,7 +341,7 @@ def settings(found: Objects, folder: Path) -> Settings:
 
 
 def tool(variable: str, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run one of the tools that `make lint-deploy` has made and named in the environment."""
+    """Run one of the tools that `make lint-deploy` has installed; an environment variable has its path."""
     return subprocess.run(
         [os.environ[variable], *arguments],
         cwd=ROOT,
@@ -367,7 +367,7 @@ WITH_IMAGE = ("--set", "image.repository=licorne")
 
 
 def template(*arguments: str | Path) -> str:
-    """The rendered chart, under the name and in the namespace of the plain manifests."""
+    """The chart, rendered with the name and namespace of the plain manifests."""
     image = () if "--values" in arguments else WITH_IMAGE
     made = helm("template", "licorne", CHART, "--namespace", "licorne", *image, *arguments)
     assert made.returncode == 0, made.stderr

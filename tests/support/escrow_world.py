@@ -1,4 +1,4 @@
-"""Members, RMs and a store that share one budget, all moved by hand in an order drawn from a seed."""
+"""Members, RMs and a store that share one budget, stepped in an order drawn from a seed."""
 
 import random
 import types
@@ -22,7 +22,7 @@ LEASE = 3.0
 
 @types.coroutine
 def pause(rng: random.Random) -> Generator[None, None, None]:
-    """Let the world do something else before the caller continues, sometimes a lot."""
+    """Let the world do something else before the caller continues, sometimes several steps."""
     for _ in range(rng.choice((1, 1, 1, 2, 20))):
         yield
 
@@ -86,7 +86,7 @@ class SharedStore:
 
 @dataclass
 class Rm:
-    """An RM: the truth about its allocations, and the epoch of the owner whose decisions it takes."""
+    """An RM: its true allocations, and the epoch of the owner whose decisions it accepts."""
 
     epoch: int = 0
     owner: "Owner | None" = None
@@ -97,7 +97,7 @@ class Rm:
 
 
 class Owner(Books):
-    """One run of a member: the core's numbers for its RMs, and its part of the escrow."""
+    """One run of a member: the numbers of its RMs in the core, and its part of the escrow."""
 
     def __init__(self, world: "World", name: str) -> None:
         self.world = world
@@ -124,11 +124,11 @@ class Owner(Books):
         return self.core
 
     async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
-        self.core.update(slices)  # commands are carried out in the order in which they are given
+        self.core.update(slices)  # Commands are carried out in the order in which they are given.
         await pause(self.world.rng)
 
     def step(self) -> bool:
-        """One step of the round under way; returns True at its end."""
+        """Run one step of the present round; return True at the end of the round."""
         if self.work is None:
             world = self.world
             self.work = self.escrow.round(world.terms, world.revision, world.snapshot(), world.now)
@@ -142,7 +142,7 @@ class Owner(Books):
 
 @dataclass
 class World:
-    """Events are drawn from `rng`; invariants are checked after each step."""
+    """Members, RMs and a store, with events from `rng`; invariants are checked after each step."""
 
     rng: random.Random
     limit: int = 20
@@ -164,7 +164,7 @@ class World:
         return {} if self.removed else {BUDGET: Terms(limit={LICENCE: self.limit}, scope="all")}
 
     def snapshot(self) -> Snapshot:
-        """Members and owners as they are, and documents perhaps as they were."""
+        """The present members and owners, and documents that may be stale."""
         if self.rng.random() < 0.7:
             self.seen = dict(self.store.documents)
         living = [owner for owner in self.owners if owner.alive]
@@ -182,7 +182,7 @@ class World:
         return decode(self.store.documents[KEY].value)
 
     def take(self, rm_id: RmId, owner: Owner) -> None:
-        """The RM moves to an owner, and replays. The former owner is not notified: it may be paused."""
+        """Move the RM to an owner, and replay. The previous owner is not notified, since it may be paused."""
         rm = self.rms[rm_id]
         rm.epoch += 1
         rm.owner = owner
@@ -192,7 +192,7 @@ class World:
         owner.charged[rm_id] = rm.used
 
     def replayed(self, owner: Owner) -> None:
-        """The replays of an owner end."""
+        """End the replays of an owner."""
         for rm_id, epoch in owner.replaying.items():
             if self.rms[rm_id].owner is owner and self.rms[rm_id].epoch == epoch:
                 owner.charged[rm_id] = self.rms[rm_id].used
@@ -200,7 +200,7 @@ class World:
         owner.replaying.clear()
 
     def allocate(self, owner: Owner, rm_id: RmId, amount: int) -> None:
-        """The owner's core allocates its slice; the RM accepts it from its present owner only."""
+        """Allocate a slice at the owner; the RM accepts allocations of its present owner only."""
         rm = self.rms[rm_id]
         amount = min(amount, rm.wanted, owner.core.get(rm_id, {}).get(LICENCE, 0) - owner.charged[rm_id])
         if amount <= 0:
@@ -212,7 +212,7 @@ class World:
             self.check()
 
     def free(self, rm_id: RmId, amount: int) -> None:
-        """The RM ends some of its allocations, and reports it to its owner."""
+        """End some of the RM's allocations, and report that to its owner."""
         rm = self.rms[rm_id]
         amount = min(amount, rm.used)
         rm.used -= amount
@@ -221,12 +221,12 @@ class World:
             rm.owner.charged[rm_id] = rm.used
 
     def check(self) -> None:
-        """The total over all RMs is within the budget, except for the RMs' own starts."""
+        """Check that usage is within the budget, except for allocations that RMs start by themselves."""
         total = sum(rm.used - rm.extra for rm in self.rms.values())
         assert total <= max(self.limit, self.lowered_from), f"{total} of {self.limit}: {self.rms}"
 
     def check_cores(self) -> None:
-        """No core has more of a slice than the document, whatever is in progress."""
+        """Check that no core has a larger slice than the document, whatever is in progress."""
         if KEY not in self.store.documents:
             return
         for rm_id, held in self.document().holdings.items():
@@ -236,7 +236,7 @@ class World:
                 assert has <= held.slice[LICENCE], f"{rm_id} has {has}: {held}"
 
     def step(self) -> None:
-        """One random event."""
+        """Make one random event happen."""
         rng = self.rng
         rm_id = rng.choice(sorted(self.rms))
         rm, owner = self.rms[rm_id], rng.choice(self.owners)
@@ -252,7 +252,7 @@ class World:
                 rm.wanted = rng.choice((0, 1, 3, 8, 30))
             case 4 if owner.alive:
                 self.take(rm_id, owner)
-            case 5:  # killed; the next run of the member knows nothing
+            case 5:  # Killed; the next run of the member knows nothing.
                 number = self.owners.index(owner)
                 owner.alive = False
                 self.owners[number] = Owner(self, f"{owner.name}'")
@@ -267,7 +267,7 @@ class World:
                     rm.extra += 3
 
     def calm(self) -> None:
-        """All faults end: each RM has a living owner, and all members have rounds of their own."""
+        """End all faults: each RM has a living owner, and all members run rounds."""
         self.store.faults = 0.0
         while self.store.late:
             self.store.land()
@@ -280,7 +280,7 @@ class World:
             self.replayed(owner)
 
     def restart(self, number: int) -> None:
-        """A member dies; its RMs are served and replayed by its next run at once."""
+        """Replace a member's run by a new one, which serves and replays its RMs at once."""
         before = self.owners[number]
         before.alive = False
         self.owners[number] = owner = Owner(self, f"{before.name}'")
@@ -290,7 +290,7 @@ class World:
         self.replayed(owner)
 
     def rounds(self, count: int) -> None:
-        """Whole rounds of all members in turn, with allocations between them."""
+        """Run complete rounds of all members in turn, with allocations between them."""
         for _ in range(count):
             self.now += 0.25
             for owner in self.owners:
@@ -300,7 +300,7 @@ class World:
                     self.allocate(owner, rm_id, 100)
 
     def release(self, rm_id: RmId) -> int:
-        """An operator releases an RM at the first member."""
+        """Release an RM at the first member, like an operator; return the result."""
         work = self.owners[0].escrow.release(rm_id, self.snapshot())
         while True:
             try:

@@ -1,4 +1,4 @@
-"""The plainest replay of a journal: every input through a new core, every digest compared."""
+"""The simplest replay of a journal: every input is fed to a new core, and every digest compared."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field

@@ -22,7 +22,7 @@ class Town:
     """Two members, each with an RM, and a client of their HTTP."""
 
     def __init__(self, servers: list[Server], client: aiohttp.ClientSession) -> None:
-        """The RM of the first one is `left`, that of the second one `right`."""
+        """Two servers; the RM of the first one is `left`, that of the second one `right`."""
         self.left, self.right = servers
         self.table = table_of(servers)
         self._client = client
@@ -36,7 +36,7 @@ class Town:
             return answer.status, dict(answer.headers), await answer.read()
 
     async def get(self, server: Server, path: str, **headers: str) -> Any:
-        """The JSON of a whole and successful answer."""
+        """The JSON of a complete and successful answer."""
         status, shown, body = await self.ask(server, path, **headers)
         assert status == 200, body
         assert MISSING not in shown
@@ -59,7 +59,7 @@ async def filled(server: Server, rm: str, **options: Any) -> AsyncIterator[Clien
 
 @asynccontextmanager
 async def two_members() -> AsyncIterator[Town]:
-    """Members without identities: `left` is on the first one, `right` on the second."""
+    """Members without access control: `left` is on the first one, `right` on the second."""
     async with (
         deployment("a", "b") as servers,
         aiohttp.ClientSession(auto_decompress=False) as client,

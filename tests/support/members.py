@@ -1,4 +1,4 @@
-"""Members of a deployment in one process: real servers over a table of owners in memory."""
+"""Members of a deployment in one process: real servers, with a table of owners in memory."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -23,12 +23,12 @@ TOKEN = "secretOfThisDeployment"
 
 
 class Documents(Store):
-    """The documents of a store; ownership is not affected."""
+    """The documents of a store, without members and ownership."""
 
     lease = 6.0
 
     def __init__(self, secret: str = "") -> None:
-        """Start with a secret, or without, in a store that answers."""
+        """Start an available store, whose deployment may have a secret."""
         self.documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
         self.answers = True
         self.last = ""
@@ -45,7 +45,7 @@ class Documents(Store):
         return self.documents.get(key, Document())
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Replace a document of that revision, once writes may continue."""
+        """Replace a document if its revision is the given one, once writes are possible."""
         await self._answer()
         if not self.writable.is_set():
             self.waiting.set()
@@ -60,12 +60,12 @@ class Documents(Store):
         return revision + 1
 
     async def join(self, member: Member) -> None:
-        """Nothing."""
+        """Do nothing."""
 
     renew = join
 
     async def leave(self) -> None:
-        """Nothing: a seat removes its own member."""
+        """Do nothing: a seat removes its own member."""
 
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Record | None, at_least: int) -> Record:
         """Claim nothing."""
@@ -80,7 +80,7 @@ class Documents(Store):
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Record the call. Other members continue."""
+        """Count the call; the store remains open for other members."""
         self.last = ""
 
     async def _answer(self) -> None:
@@ -90,7 +90,7 @@ class Documents(Store):
 
 
 class Table(Documents):
-    """Members, owners and documents, without leases; all members read it at once."""
+    """Members, owners and documents, without leases; members see every change at once."""
 
     def __init__(self, secret: str = TOKEN) -> None:
         """Create an empty deployment."""
@@ -109,7 +109,7 @@ class Table(Documents):
         return Snapshot(members=dict(self.members), rms=dict(self.rms), documents=shared)
 
     def record(self, rm_id: RmId) -> Record | None:
-        """The record of an RM, if its owner lives."""
+        """The record of an RM, or None if its owner does not live."""
         found = self.rms.get(rm_id)
         return found if found and found.owner in self.members else None
 
@@ -123,7 +123,7 @@ class Table(Documents):
 
 
 class Seat(Ownership):
-    """One member's place at the table."""
+    """One member's access to the table."""
 
     def __init__(
         self,
@@ -135,9 +135,9 @@ class Seat(Ownership):
         store: Documents | None = None,
         address: str = "",
     ) -> None:
-        """Join at the start of the server, at `started` in unix seconds.
+        """Create it; the server joins at its start, `started` is in Unix seconds.
 
-        The member may have a store of its own, and an address other than that on which it listens.
+        The member may have a store of its own, and an address other than the one on which it listens.
         """
         self.table = table
         self.store: Documents = store or table
@@ -157,7 +157,7 @@ class Seat(Ownership):
         return self._id
 
     def counts(self) -> Counts:
-        """What a test has set."""
+        """The counts set by a test."""
         return self.counted
 
     def problem(self) -> str:
@@ -165,7 +165,7 @@ class Seat(Ownership):
         return "" if self.store.answers else "the store does not answer"
 
     async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
-        """Serve the RM here, unless it has an owner or another home."""
+        """Claim the RM, unless it has an owner or another member is its home."""
         if not self.may_decide():
             raise unavailable("this member has no lease")
         record = self.table.record(rm_id) or self.table.give(rm_id, self.table.home or self._id, named)
@@ -177,7 +177,7 @@ class Seat(Ownership):
         return record.epoch if record and record.owner == self._id else 0
 
     def owner_of(self, rm_id: RmId) -> Member | None:
-        """The other member that has the RM."""
+        """The other member that owns the RM; None without one."""
         record = self.table.record(rm_id)
         return None if record is None or record.owner == self._id else self.table.members[record.owner]
 
@@ -204,7 +204,7 @@ class Seat(Ownership):
 
 @asynccontextmanager
 async def deployment(*names: str, table: Table | None = None, **changes: Any) -> AsyncIterator[list[Server]]:
-    """Servers of these names with HTTP on loopback, one after another, with changed settings."""
+    """Servers of these names with HTTP on loopback, started in order, with changed settings."""
     table = table or Table()
     async with AsyncExitStack() as stack:
         servers = []
@@ -227,7 +227,7 @@ async def member(table: Table, name: str, clock: Clock | None = None, **more: An
 
 
 def table_of(servers: Sequence[Server]) -> Table:
-    """The table at which servers sit."""
+    """The table that servers share."""
     store = servers[0].ownership.store
     assert isinstance(store, Table)
     return store

@@ -1,4 +1,4 @@
-"""The page in a browser: three RMs on one server, and the actions of its tests."""
+"""The page in a browser: three RMs on one server, and common steps of its tests."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -56,7 +56,7 @@ def settings(http: int = 0, tokens: tuple[Path, ...] = ()) -> Settings:
 
 @dataclass
 class Town:
-    """The server, and the RM that tests let do things."""
+    """The server, and the RM that tests drive."""
 
     server: Server
     main: Client
@@ -69,7 +69,7 @@ class Town:
     @classmethod
     @asynccontextmanager
     async def built(cls, server: Server) -> AsyncIterator["Town"]:
-        """Inside the block all objects exist, and all decisions are made."""
+        """A server with all objects, after all decisions."""
         async with AsyncExitStack() as stack:
             main = await stack.enter_async_context(_client(server, "main", MAIN))
             await main.ready()
@@ -106,7 +106,7 @@ async def _fill(main: Client) -> None:
 
 
 async def _plan(rm: Client) -> None:
-    """One ask uses all resources for ten hours, and the next one is planned for the time after."""
+    """Place an ask that uses all resources for ten hours, and plan the start of the next one after it."""
     planned = Application(
         application_id="planned", queue="root.batch", user="ann", tags={"licorne/runtime": "36000"}
     )
@@ -130,7 +130,7 @@ def _wide() -> str:
 
 
 async def opened(page: Page, town: Town, where: str = "") -> None:
-    """The page shows a view, and is live."""
+    """Open a view of the page, and wait until it is live."""
     await page.goto(town.address + where)
     await expect(page.locator("#link")).to_have_text("live")
 
@@ -152,6 +152,6 @@ async def fits(page: Page) -> bool:
 
 
 async def brightness(page: Page) -> int:
-    """How bright the ground of the page is, from 0 to 765."""
+    """The brightness of the page's background, from 0 to 765."""
     script = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).slice(0, 3)"
     return sum(map(int, await page.evaluate(script)))

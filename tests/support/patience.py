@@ -1,4 +1,4 @@
-"""Times that tests wait, and turns of the loop meanwhile."""
+"""How long tests wait, and counts of the loop's turns."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable

@@ -1,9 +1,9 @@
 """The recorded output of an interface: the files in ``data/recorded``.
 
-A difference is either a fault, or an intended change: ``pytest --rewrite`` records it.
+A difference is a fault or an intended change; ``pytest --rewrite`` records it.
 
-A scene is a file whose lines with a mark, such as ``$``, are played in their order on the place that its
-first line names. A line with ``##`` says what those below it promise; all others are what was answered.
+A scene is a file. Its first line names a place, on which the lines with a mark, such as ``$``, are played in
+order. A line with ``##`` states the promise of the lines below it; all other lines are answers.
 """
 
 import json
@@ -26,7 +26,7 @@ UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 def compare(name: str, said: Iterable[str], *, rewrite: bool) -> None:
-    """Compare lines with a file, or write them there. The identity of a log differs each time."""
+    """Compare lines with a file, or write them there. UUIDs are replaced, as they differ each time."""
     file, found = FOLDER / f"{name}.txt", UUID.sub("UUID", "\n".join((*said, "")))
     if rewrite:
         file.write_text(found, encoding="utf-8")
@@ -37,14 +37,15 @@ def compare(name: str, said: Iterable[str], *, rewrite: bool) -> None:
 
 
 class Answers:
-    """JSON in the order of keys, with a line for each value that fits into one.
+    """JSON with sorted keys, and a line for each value that fits into one.
 
-    Records are a table below their keys, keys of one empty value stand behind it, equal neighbours in a list
-    are counted, and what was in an earlier answer names the first line that gave it, with its place there.
+    Records become a table below their keys, keys with the same empty value are listed together, equal
+    neighbours in a list are counted, and a value of an earlier answer is replaced by the line that gave it
+    first, with its place there.
     """
 
     def __init__(self) -> None:
-        """Nothing has been shown."""
+        """Start without answers."""
         self._places: dict[str, str] = {}
         self._lines_told: set[str] = set()
         self._shown: list[tuple[str, str]] = []
@@ -54,7 +55,7 @@ class Answers:
         return self._lines(value, "", "").splitlines()
 
     def told(self, line: str) -> None:
-        """What has been shown since the last call was the answer to this line."""
+        """End the answer to this line, so that later answers can refer to it."""
         for text, place in self._shown if line not in self._lines_told else ():
             self._places.setdefault(text, f"{line}{place}")
         self._lines_told.add(line)
@@ -90,7 +91,7 @@ class Answers:
 
 
 def empty_ones(value: dict[str, Any]) -> tuple[dict[str, list[str]], dict[str, Any]]:
-    """The keys of each empty value that several keys have, and the other items."""
+    """The keys of each empty value that several keys share, and the other items."""
     empty: dict[str, list[str]] = {}
     for key, item in sorted(value.items()):
         if not item:
@@ -101,7 +102,7 @@ def empty_ones(value: dict[str, Any]) -> tuple[dict[str, list[str]], dict[str, A
 
 
 def keys_of(values: list[Any]) -> list[str]:
-    """The keys of records, if these are records that have most of them; else none."""
+    """The keys of records, if all values have most of these keys; otherwise none."""
     if len(values) < 2 or not all(isinstance(one, dict) for one in values):
         return []
     keys = sorted(set[str]().union(*values))
@@ -124,10 +125,10 @@ def runs(values: list[Any]) -> list[tuple[Any, int]]:
 
 
 class Scene:
-    """A file of ``data/recorded/KIND``, without what was answered."""
+    """A file of ``data/recorded/KIND``, without the answers."""
 
     def __init__(self, kind: str, name: str, *marks: str) -> None:
-        """Read it."""
+        """Read the file."""
         self.path = f"{kind}/{name}"
         text = (FOLDER / f"{self.path}.txt").read_text(encoding="utf-8")
         first, *self.lines = [one for one in text.splitlines() if one.startswith((*marks, PROMISE))]
@@ -136,7 +137,7 @@ class Scene:
         self.answers = Answers()
 
     async def replay(self, play: Callable[[str], Awaitable[Iterable[str]]], *, rewrite: bool) -> None:
-        """Play each line, and compare what is answered."""
+        """Play each line, and compare the answers."""
         said = [f"{ON}{self.place}"]
         for line in self.lines:
             said += [*([] if said[-1].startswith(PROMISE) else [""]), line]

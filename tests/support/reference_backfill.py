@@ -1,6 +1,6 @@
 """Plain backfill on identical processors: first come, EASY, shortest first, and conservative.
 
-Each policy recomputes everything whenever a job arrives or ends. Nothing here depends on the core. Times are
+Each policy recomputes everything whenever a job arrives or ends. It does not depend on the core. Times are in
 whole seconds.
 """
 
@@ -12,9 +12,9 @@ from random import Random
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job that needs `size` processors at once.
+    """A job that needs `size` processors at the same time.
 
-    It declares `requested` seconds, and runs for `runtime`, which is never more.
+    It declares `requested` seconds, and runs for `runtime` seconds, which are never more.
     """
 
     number: int
@@ -39,7 +39,7 @@ class Running:
 
     @property
     def told_end(self) -> int:
-        """When it ends at the latest, as anybody may know."""
+        """The latest time of its end, by its declared runtime."""
         return self.start + self.job.requested
 
 
@@ -48,7 +48,7 @@ Choice = Callable[[int, int, Sequence[Job], Sequence[Running]], list[Job]]
 
 
 def played(jobs: Iterable[Job], processors: int, choose: Choice) -> dict[int, int]:
-    """The start of each job by its number. At one time ends come first, then arrivals, then starts."""
+    """The start of each job by its number; at equal times ends precede arrivals, and these precede starts."""
     coming = sorted(jobs, key=lambda job: (job.submit, job.number))
     waiting: list[Job] = []
     running: list[Running] = []
@@ -85,7 +85,7 @@ def easy(
     running: Sequence[Running],
     order: Callable[[Job], float] = lambda job: 0,
 ) -> list[Job]:
-    """EASY: others may pass the first blocked job if they do not delay its shadow start.
+    """EASY: other jobs may overtake the first blocked job if they do not delay its shadow start.
 
     They end by then, or leave enough processors at that time. They are tried in the `order`.
     """
@@ -107,14 +107,14 @@ def easy(
 
 
 class ShortestFirst:
-    """EASY, where the jobs with the shortest expected runtime pass first.
+    """EASY, where the jobs with the shortest expected runtime overtake first.
 
-    The expected runtime is the mean of the last two of its user, at most the declared one. A job that has
-    waited for `until` seconds precedes all others that pass, in order of arrival.
+    The expected runtime is the mean of the last two jobs of its user, at most the declared one. A job that
+    has waited for `until` seconds precedes all others that overtake, in order of arrival.
     """
 
     def __init__(self, until: float = inf) -> None:
-        """Start without runs."""
+        """Start without known runtimes."""
         self._until = until
         self._seen: list[Running] = []
         self._ran: dict[str, list[int]] = {}
@@ -138,15 +138,15 @@ class ShortestFirst:
 
 
 class Conservative:
-    """Conservative backfill: every waiting job holds a start that no other may delay.
+    """Conservative backfill: every waiting job has a planned start that no other may delay.
 
-    A job that comes gets the earliest time at which enough processors are free for as long as it requests,
-    beside all that run and all held starts. Whenever something has changed, the first job that could start
-    earlier does; then the first one again, until there is none.
+    A new job gets the earliest time at which enough processors are free for its requested seconds, in view of
+    all running jobs and planned starts. After each change the first job that can start earlier does so, then
+    the first one again, until there is none.
     """
 
     def __init__(self) -> None:
-        """Start without held starts."""
+        """Start without planned starts."""
         self._starts: dict[int, int] = {}
 
     def __call__(
@@ -169,7 +169,7 @@ class Conservative:
 
 
 def earliest_start(job: Job, now: int, processors: int, others: Sequence[Running]) -> int:
-    """The first time from which enough processors are free for the requested time, by the told ends."""
+    """The first time with enough free processors for the requested seconds, by the declared ends."""
 
     def free(time: int) -> int:
         return processors - sum(one.job.size for one in others if one.start <= time < one.told_end)
@@ -193,7 +193,7 @@ def shadow_start(job: Job, processors: int, running: Iterable[Running]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Figures of a load that was played."""
+    """Figures of a played load."""
 
     utilisation: float
     """Used part of the processors, from the first arrival to the last end."""
@@ -213,9 +213,9 @@ def outcome(jobs: Sequence[Job], processors: int, starts: Mapping[int, float]) -
 def load(seed: int, *, jobs: int = 100, processors: int = 16, truthful: bool = False) -> list[Job]:
     """A load like those of batch systems: many small and short jobs, few large and long ones.
 
-    Sizes are mostly powers of two, runtimes are spread over two decades, arrivals come in waves, and
-    the processors are asked for nine tenths of the time. Unless `truthful`, most runtimes are
-    overstated, and rounded up to few values.
+    Sizes are mostly powers of two, runtimes spread over two decades, arrivals come in waves, and the load is
+    nine tenths of the processors. Unless `truthful`, most declared runtimes are too large, and rounded up to
+    few values.
     """
     random = Random(seed)
     drawn = [(_size(random, processors), round(exp(random.uniform(0, log(100))))) for _ in range(jobs)]

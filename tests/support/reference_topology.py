@@ -1,6 +1,6 @@
 """A domain for a gang by brute force: all places of all members are tried.
 
-Nothing here depends on the core.
+It does not depend on the core.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ LEVELS = ("zone", "rack")
 
 
 class Cluster(NamedTuple):
-    """Room and attributes of the nodes, and the members of one gang by task group."""
+    """Free amounts and attributes of the nodes, and the members of one gang by task group."""
 
     room: dict[str, Amounts]
     attributes: dict[str, dict[str, str]]
@@ -26,7 +26,7 @@ class Cluster(NamedTuple):
 
 
 def drawn(seed: int) -> Cluster:
-    """A small cluster that is mostly just too small or just large enough."""
+    """A small random cluster that is mostly just too small or just large enough."""
     rng = Random(seed)
     names = [f"n{number}" for number in range(rng.randint(3, 8))]
     room = {name: {"gpu": rng.randint(0, 3), "memory": rng.randint(0, 6)} for name in names}
@@ -41,7 +41,7 @@ def drawn(seed: int) -> Cluster:
 
 
 def domains(cluster: Cluster, within: Sequence[str], level: str) -> list[list[str]]:
-    """Nodes of each domain of a level among some nodes; all of them for no level."""
+    """The nodes of each domain of a level, among some nodes; an empty level has one domain of all nodes."""
     if not level:
         return [list(within)]
     names = LEVELS[: LEVELS.index(level) + 1]
@@ -54,7 +54,7 @@ def domains(cluster: Cluster, within: Sequence[str], level: str) -> list[list[st
 
 
 def fits(cluster: Cluster, inside: Sequence[str]) -> bool:
-    """True if all members have a place on these nodes, slices whole."""
+    """True if all members fit on these nodes, with undivided slices."""
     slices: list[tuple[Amounts, int]] = []
     for size, count in cluster.groups:
         whole = cluster.slice_size or 1
@@ -66,7 +66,7 @@ def fits(cluster: Cluster, inside: Sequence[str]) -> bool:
 def _placed(
     room: dict[str, Amounts], slices: Sequence[tuple[Amounts, int]], rooms: list[list[str]]
 ) -> Iterator[bool]:
-    """True for each way to place all slices, by trying each domain and each node."""
+    """True for each way to place all slices, found by trying each domain and each node."""
     if not slices:
         yield True
         return
@@ -79,19 +79,19 @@ def _placed(
 def _members(
     room: dict[str, Amounts], size: Amounts, members: int, inside: Sequence[str]
 ) -> Iterator[dict[str, Amounts]]:
-    """The remaining room, for each way to place this number of equal members on some nodes."""
+    """The remaining amounts, for each way to place this number of equal members on some nodes."""
     if not members:
         yield room
         return
     for number, name in enumerate(inside):
         left = {what: value - size.get(what, 0) for what, value in room[name].items()}
         if min(left.values()) >= 0:
-            # Alike members need not be told apart: the next one goes to this node or a later one.
+            # Equal members are interchangeable: the next one is placed on this node or a later one.
             yield from _members({**room, name: left}, size, members - 1, inside[number:])
 
 
 def check(seed: int, cluster: Cluster, found: Mapping[str, str]) -> None:
-    """No node has more members than room, and no slice is divided."""
+    """Check that no node has more members than fit, and that no slice is divided."""
     for name, room in cluster.room.items():
         there = [cluster.groups[int(key[1])][0] for key, node_id in found.items() if node_id == name]
         for what, value in room.items():

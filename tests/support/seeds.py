@@ -1,4 +1,4 @@
-"""Which random worlds a property is tried on, in parts that several processes can share."""
+"""The seeds of the random worlds of a property, in parts for several processes."""
 
 from itertools import pairwise
 
@@ -7,7 +7,7 @@ PART = 50
 
 
 def positive(text: str) -> int:
-    """A number of worlds as it is given; raises ValueError for none at all."""
+    """A positive number of worlds; raises ValueError for others."""
     count = int(text)
     if count < 1:
         raise ValueError(f"at least one world must be played, not {text}")
@@ -17,10 +17,10 @@ def positive(text: str) -> int:
 def parts(
     worlds: int, after: int = 0, *, first: int = 0, one_in: int = 1, times: int = 1, size: int = PART
 ) -> list[range]:
-    """The seeds of one in so many of the worlds, or of so many times as many, from the first seed on.
+    """The seeds from `first` on, for one in `one_in` of the worlds, or for `times` as many.
 
-    They are cut into parts of at most that size, as few and as even as possible. No part is empty,
-    and together they are the seeds without a gap. Those of the worlds up to `after` are left out.
+    They are divided into as few parts of at most `size` as possible, of almost equal size. No part is empty,
+    and together they have all seeds. The seeds for the first `after` worlds are left out.
     """
     start, end = (first + (max(1, count * times // one_in) if count else 0) for count in (after, worlds))
     number = -(-(end - start) // size)
@@ -29,7 +29,7 @@ def parts(
 
 
 def lively(worlds: int) -> int:
-    """The number of these worlds that certainly have content: a few may be quiet."""
+    """The number of these worlds that are certain to have content: a few may have none."""
     return max(0, worlds - 10)
 
 

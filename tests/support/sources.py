@@ -1,4 +1,4 @@
-"""Sources of the product, and checkouts and repositories to try things on."""
+"""Sources of the product, and checkouts and repositories for trials."""
 
 import subprocess
 from pathlib import Path
@@ -11,7 +11,7 @@ _AUTHOR = ("-c", "user.name=x", "-c", "user.email=x@example.org", "-c", "commit.
 
 
 def git(folder: Path, *words: str) -> str:
-    """Run one command of git, which must succeed; return its output."""
+    """The output of a git command, which must succeed."""
     done = subprocess.run(
         ["git", "-C", str(folder), *_AUTHOR, *words], check=True, capture_output=True, text=True
     )
@@ -28,7 +28,7 @@ def commit(folder: Path, *options: str) -> str:
 
 
 def write(path: Path, text: str = "", *, mode: int = 0o644) -> Path:
-    """A file, with the folders that it is in."""
+    """Write a file, and create its folders; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
     path.chmod(mode)
@@ -43,7 +43,7 @@ def with_our_sources(folder: Path) -> Path:
 
 
 def older(folder: Path, program: str) -> Path:
-    """A checkout that has no more than a core and this program."""
+    """A checkout with only a core and this program."""
     for name in ("core/licorne_core", "core/licorne_core/config", "server/licorne_server"):
         write(folder / name / "__init__.py")
     write(folder / "core/licorne_core/config/schema.py")

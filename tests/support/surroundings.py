@@ -24,7 +24,7 @@ _MEANT_FOR_OTHERS = frozenset({"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "D
 
 
 def is_meant_for_others(name: str) -> bool:
-    """True if a variable of the environment would change the commands under test."""
+    """True if an environment variable would change the commands under test."""
     return (
         name in _MEANT_FOR_OTHERS
         or name.lower().endswith("_proxy")

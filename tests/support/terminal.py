@@ -1,4 +1,4 @@
-"""Commands on a pseudo-terminal, and clusters for them to draw."""
+"""Commands on a pseudo-terminal, and clusters for their screens."""
 
 import asyncio
 import fcntl
@@ -41,7 +41,7 @@ class Tty:
         keyboard: bool = True,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """Not started. Without a keyboard stdin is empty and no terminal."""
+        """Create it unstarted. Without a keyboard stdin is empty and not a terminal."""
         self._command = (sys.executable, "-m", "licorne_server", *arguments)
         self._keyboard = keyboard
         self._env = {**os.environ, **(env or {})}
@@ -83,21 +83,21 @@ class Tty:
 
     @property
     def is_stopped(self) -> bool:
-        """True while the process is stopped, as by control-Z."""
+        """True while the process is suspended, as by control-Z."""
         state = Path(f"/proc/{self.process.pid}/stat").read_text()
         return state.rpartition(")")[2].split()[0] == "T"
 
     def attributes(self) -> list[Any]:
-        """The mode that the terminal is in."""
+        """The mode of the terminal."""
         return termios.tcgetattr(self._theirs)
 
     def resize(self, width: int, height: int) -> None:
-        """Resize the terminal; its process gets SIGWINCH."""
+        """Resize the terminal, of which its process is notified by SIGWINCH."""
         self._screen.resize(height, width)
         fcntl.ioctl(self._ours, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def press(self, keys: str) -> None:
-        """Type these characters at once."""
+        """Type these characters in one write."""
         os.write(self._ours, keys.encode())
 
     def screen(self) -> list[str]:
@@ -105,9 +105,9 @@ class Tty:
         return [line.rstrip() for line in self._screen.display]
 
     async def until(self, condition: Callable[[list[str]], bool]) -> list[str]:
-        """Wait for a screen for which this is true.
+        """Wait for a screen that meets the condition.
 
-        The mode of the terminal may change without any output, so it is checked in between too.
+        The mode of the terminal may change without output, so the condition is also checked in between.
         """
         try:
             async with asyncio.timeout(PATIENCE):
@@ -124,9 +124,9 @@ class Tty:
         return await self.until(lambda lines: any(text in line for line in lines))
 
     async def ended(self) -> int:
-        """Wait until it has ended; return its exit code, that of a signal being negative.
+        """Wait until it has ended; return its exit code, which is negative for a signal.
 
-        Its last output may follow the notification of its end, and is read as well.
+        Output that arrives after the end is read, too.
         """
         code = await asyncio.wait_for(self.process.wait(), PATIENCE)
         while select.select([self._ours], [], [], 0)[0]:
@@ -134,7 +134,7 @@ class Tty:
         return code
 
     def is_as_before(self) -> bool:
-        """True if keyboard, screen and cursor are as they were before its start."""
+        """True if keyboard, screen and cursor are as before its start."""
         back = self.output.rfind(ORDINARY) > self.output.rfind(ALTERNATE)
         cursor = self.output.rfind(SHOWN) > self.output.rfind(HIDDEN)
         return self.attributes() == self.mode and back and cursor
@@ -155,7 +155,7 @@ CAPACITY = {"vcore": 100_000, "memory": 400 * GI}
 
 
 def queue(path: str, **fields: Any) -> Queue:
-    """A queue that is a leaf and active by default; amounts in cores, or by resource."""
+    """A queue, by default an active leaf; amounts are cores, or amounts by resource."""
     made: dict[str, Any] = {
         "path": path,
         "parent": path.rpartition(".")[0],
@@ -188,7 +188,7 @@ def cluster(
     holds: Iterable[str] = (),
     pending_asks: int = 0,
 ) -> Cluster:
-    """The partition `default` of an RM; its stream is lost since a time, if one is given."""
+    """The partition `default` of an RM, whose stream is lost since `lost` unless that is None."""
     partition = Partition(
         name=f"[{name}]default",
         rm_id=name,
@@ -204,7 +204,7 @@ def cluster(
 
 
 def seen(*clusters: Cluster) -> Snapshot:
-    """A snapshot of these clusters."""
+    """A snapshot with these clusters."""
     return Snapshot(time=NOON, clusters=clusters)
 
 
@@ -216,13 +216,13 @@ class Viewer:
     """Reads a screen without a terminal, and presses its keys."""
 
     def __init__(self, snapshot: Snapshot, *, failure: Exception | None = None) -> None:
-        """The server has this `snapshot`, until it fails."""
+        """Answer with this `snapshot`, or fail."""
         self.snapshot = snapshot
         self.failure = failure
         self.opened: list[Opened | None] = []
 
     def look(self, opened: Opened | None) -> Snapshot:
-        """The server's answer."""
+        """The answer of the server."""
         self.opened.append(opened)
         if self.failure is not None:
             raise self.failure
@@ -230,43 +230,43 @@ class Viewer:
 
     @asynccontextmanager
     async def at(self, width: int = 80, height: int = 24, *keys: str) -> AsyncIterator[Self]:
-        """The screen of a terminal of this size, with these keys pressed."""
+        """A screen of this size, after these keys."""
         words = Words(
             title=lambda: "licorne top 127.0.0.1:7070", status=totals, none="no RM has registered".__add__
         )
         self._app = TopApp(self.look, words, self.snapshot, interval=3600.0)
         self._app.animation_level = "none"
         with pytest.MonkeyPatch.context() as patch:
-            # The library waits for a processor that is idle, which a busy machine's never or always is.
+            # The library waits until the processor is idle, which on a busy machine may never be so.
             patch.setattr("textual.app.wait_for_idle", self._settled)
             patch.setattr("textual.pilot.wait_for_idle", self._settled)
-            # A thread would answer between any two of the rounds that a screen settles in, or after them.
+            # The answer of a thread would arrive at a random time while a screen settles.
             patch.setattr("asyncio.to_thread", _at_once)
             async with self._app.run_test(size=(width, height)) as self._pilot:
                 await self.press(*keys)
                 yield self
 
     async def press(self, *keys: str) -> list[str]:
-        """Press keys one after the other; return the lines of the screen after them."""
+        """Press keys one by one; return the lines of the screen after them."""
         await self._settled()
         await self._app._press_keys(keys)
         return self.lines
 
     async def _settled(self, *_: float) -> None:
-        """Let each part handle its messages and draw, twice as often as any key has consequences."""
+        """Let all parts process messages and draw, in twice as many rounds as any key needs."""
         for _round in range(6):
             assert await self._pilot._wait_for_screen(PATIENCE), self._app._exception
             self._app.screen._on_timer_update()
 
     async def click(self, at: tuple[int, int]) -> list[str]:
-        """Click on a column and a line; return the lines of the screen after it."""
+        """Click on a column and line; return the lines of the screen after that."""
         await self._pilot.click(offset=at)
         return await self.press()
 
     async def looks_again(self, snapshot: Snapshot | None = None) -> list[str]:
-        """The server's state has changed, and is read."""
+        """Read the server's state, or a changed one; return the lines of the screen after that."""
         self.snapshot = snapshot or self.snapshot
-        # The second look begins when the first has been shown.
+        # The second read begins when the first one is on the screen.
         for _ in range(2):
             self._app.hurry.set()
             await eventually(lambda: not self._app.hurry.is_set())
@@ -275,6 +275,6 @@ class Viewer:
     @property
     def lines(self) -> list[str]:
         """The lines of the screen, without colours."""
-        # There is no public way to read a screen but as a picture.
+        # The library offers a screen to others only as a picture.
         strips = self._app.screen._compositor.render_strips()
         return [strip.text.rstrip() for strip in strips]

@@ -1,8 +1,8 @@
 """A workload played by `licorne simulate` and by plain backfill (`reference_backfill.py`), job by job.
 
-Jobs that ran longer than they requested count as having requested that: a batch system stops them, and EASY
-has no rule for those that run on. A request is of one second at least, as 0 means none. Jobs submitted in
-the same second are in the order of their names, as applications are.
+Jobs that ran longer than they requested count as if they had requested that: a batch system stops them, and
+EASY has no rule for them. A request is at least one second, because 0 means no request. Jobs submitted in the
+same second are in the order of their names, like applications.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from support.reference_backfill import Choice, Job, ShortestFirst, easy, played
 
 
 class Difference(NamedTuple):
-    """A job that starts at another time. Times are in seconds from the first submission."""
+    """A job with different starts, in seconds from the first submission."""
 
     job: str
     size: int
@@ -29,13 +29,13 @@ class Difference(NamedTuple):
     right: int
 
     def __str__(self) -> str:
-        """Both times, for people."""
+        """Both times as text."""
         found = "never" if self.start is None else f"at {self.start:.0f} s"
         return f"job {self.job} ({self.size} processors) starts {found}, in the reference at {self.right} s"
 
 
 class Compared(NamedTuple):
-    """A run beside the reference: the differing jobs, the earliest first, and figures of the reference."""
+    """The result of a comparison: the differing jobs, the earliest first, and figures of the reference."""
 
     run: Run
     differing: Sequence[Difference]
@@ -52,7 +52,7 @@ def compared(
     policy: str = "backfill-easy",
     until: int = 43_200,
 ) -> Compared:
-    """Play the jobs under the policy on equal nodes, and under textbook backfill on as many processors.
+    """Play the jobs under the policy on equal nodes, and under textbook backfill on the same processors.
 
     Jobs that have waited for `until` seconds return to the order of arrival; with 0 none does.
     """

@@ -51,7 +51,7 @@ TERMINATIONS = {
     Termination.PREEMPTED: "PREEMPTED_BY_SCHEDULER",
     Termination.REPLACED: "PLACEHOLDER_REPLACED",
 }
-"""Their names on the wire."""
+"""Names of the client's terminations on the wire."""
 
 
 class Unknown(Exception):
@@ -262,7 +262,7 @@ class Peer:
             say(done=number)
 
     async def _ask(self, command: Command) -> None:
-        """Pending asks, and the allocations among them."""
+        """Submit the asks of a command; those with a node are existing allocations."""
         pending = [ask_of(item) for item in command["asks"] if not item.get("node")]
         placed = [
             Allocation(ask=ask_of(item), node_id=item["node"]) for item in command["asks"] if item.get("node")
@@ -321,7 +321,7 @@ async def lines() -> asyncio.StreamReader:
 
 
 async def main() -> None:
-    """Connect by the first line, carry out the others, and disconnect in order."""
+    """Connect as the first line requests, carry out all other lines, and disconnect in order."""
     reader = await lines()
     given = json.loads(await reader.readline())
     asked = given.get("predicates")

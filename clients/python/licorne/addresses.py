@@ -16,8 +16,8 @@ MOST_TOLD = 16
 LONGEST_TOLD = 260
 """Maximum characters of such an address: a DNS name with a port."""
 PASSED_OVER = 15.0
-"""Seconds for which an address without a server is skipped if there is another one. They exceed most leases,
-after which another member serves the RMs of the lost one.
+"""Seconds for which an address without a server is skipped if there is another one. This exceeds most leases,
+after which another member serves the RMs of the lost member.
 """
 SCHEMES = ("dns:", "ipv4:", "ipv6:", "unix:", "unix-abstract:", "vsock:", "xds:")
 """Schemes of targets in gRPC's own syntax, which only gRPC can check."""
@@ -121,7 +121,7 @@ class Addresses:
         self._silent = {address: until for address, until in self._silent.items() if address in known}
 
     def redirected(self, address: str) -> None:
-        """Make the address to which the server redirects the next one."""
+        """Set the next address to the one to which the server redirects."""
         self._redirected_by = self._redirected_by or self.current
         self.current = address
 

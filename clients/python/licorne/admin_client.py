@@ -28,13 +28,13 @@ class AdminCalls(ApplicationCalls):
     """Operators' calls: the class of `Client.admin`, and of `Admin`, which is used without a `Client`.
 
     Answers are the messages of ``licorne/v1/admin.proto``, where every field is described. Calls about one RM
-    raise ValueError without one. A partition is named by its bare name, for one of this RM, or as
+    raise ValueError if none is named. A partition of this RM is named by its bare name, any other one as in
     ``[rm1]default``.
 
     Every method raises `NotFound` for a missing subject, `Unauthorized` for a caller without the right,
-    `ConnectionLost` if no answer arrives in time, when the outcome is unknown, `CallFailed` for any other
-    refusal of the server, and `Closed`. An argument of another type is a TypeError, and a number out of its
-    range a ValueError.
+    `ConnectionLost` if no answer arrives in time (the outcome is then unknown), `CallFailed` for any other
+    refusal of the server, and `Closed`; TypeError for an argument of the wrong type, and ValueError for a
+    number out of range.
     """
 
     async def configuration(self) -> pb.GetConfigurationResponse:
@@ -45,9 +45,9 @@ class AdminCalls(ApplicationCalls):
     async def configurations(
         self, *, revision: int = 0, with_config: bool = False
     ) -> list[pb.ConfigurationRevision]:
-        """The configurations that were in force, the latest first, or only that of `revision`.
+        """The revisions of the configuration, the latest first, or only number `revision`.
 
-        With `with_config` they include their texts, as far as all fit into 4 MiB.
+        With `with_config` they include their texts, up to 4 MiB in total.
         """
         check_arguments(revision=revision, with_config=with_config)
         request = pb.ListConfigurationsRequest(
@@ -63,7 +63,7 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.ValidateConfigurationResponse:
         """Validate a configuration; returns whether it is accepted, with all problems and warnings.
 
-        With `strict` warnings are problems as well. With `compare` the answer has the differences
+        With `strict`, warnings count as problems. With `compare`, the answer has the differences
         from the configuration that is in force for the RM.
         """
         check_arguments(config=config, strict=strict, compare=compare)
@@ -78,7 +78,7 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.PlanConfigurationResponse:
         """The effect of applying a configuration now; nothing is changed.
 
-        Raises ConfigInvalid, and StaleRevision as `update_configuration` does.
+        Raises ConfigInvalid and StaleRevision like `update_configuration`.
         """
         check_arguments(config=config, base_revision=base_revision)
         request = pb.PlanConfigurationRequest(
@@ -97,7 +97,7 @@ class AdminCalls(ApplicationCalls):
         extra_config: Mapping[str, str] | None = None,
         policy_group: str = "",
     ) -> pb.UpdateConfigurationResponse:
-        """Put a configuration into force. An RM may do so for itself.
+        """Put a configuration into force. An RM may change its own.
 
         `base_revision` is the revision on which the change is based; 0 replaces any. Raises StaleRevision if
         it is no longer in force, and ConfigInvalid; then nothing is changed.
@@ -122,7 +122,7 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.RollBackConfigurationResponse:
         """Put the text of an earlier revision into force; 0 is the revision before the current one.
 
-        Raises StaleRevision as `update_configuration` does, and NotFound for a revision that is not retained.
+        Raises StaleRevision like `update_configuration`, and NotFound for a revision that is not retained.
         """
         check_arguments(revision=revision, base_revision=base_revision, comment=comment)
         request = pb.RollBackConfigurationRequest(
@@ -136,7 +136,7 @@ class AdminCalls(ApplicationCalls):
         )
 
     async def reload_configuration(self, *, message: str = "") -> pb.ReloadConfigurationResponse:
-        """Let the server read its `--config` file again; `message` is the reason. Raises ConfigInvalid."""
+        """Make the server read its `--config` file again; `message` is the reason. Raises ConfigInvalid."""
         check_arguments(message=message)
         return await self._calls.call(
             lambda channel: _stub(channel).ReloadConfiguration,
@@ -161,7 +161,7 @@ class AdminCalls(ApplicationCalls):
         return await self._calls.call(lambda channel: _stub(channel).UpdateBudgets, request, at_least=LONG)
 
     async def release_budget(self, *, message: str = "") -> int:
-        """Free what the RM, which must not be served, holds of budgets; returns the number of budgets.
+        """Free the RM's parts of budgets while it is not served; returns the number of budgets.
 
         `message` is the reason. Raises CallFailed with the reason ``RM_SERVED`` while the RM is served.
         """
@@ -181,8 +181,8 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.DrainMemberResponse:
         """Drain a member, or end the drain.
 
-        A drained member, named by its name or id, hands its RMs over to others and accepts none. `message` is
-        the reason, for people. Raises CallFailed as `members` does.
+        `member` is a name or id. A drained member hands its RMs over to other members and accepts none.
+        `message` is the reason, for people. Raises CallFailed like `members`.
         """
         check_arguments(member=member, drain=drain, message=message)
         request = pb.DrainMemberRequest(member=member, drain=drain, message=message)
@@ -191,10 +191,10 @@ class AdminCalls(ApplicationCalls):
     async def plan_submission(
         self, application: Application | str, asks: Iterable[Ask] = ()
     ) -> pb.PlanSubmissionResponse:
-        """The placement of an application and its asks if they were submitted now; nothing is changed.
+        """Where an application and its asks would be placed if submitted now; nothing is changed.
 
         The application may be a text in YAML or JSON that includes its asks. Placeholders of its task groups
-        precede the asks. Asks and placeholders may be 1,000 in total.
+        precede the asks. At most 1,000 asks and placeholders are allowed.
 
         Raises:
             Rejected: an item cannot be sent, as for `Client`.
@@ -224,7 +224,7 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.SetNodeSchedulableResponse:
         """Cordon a node, so that it accepts no new allocations; or end the cordon, and with it a drain.
 
-        The RM's own setting counts as well: both must allow allocations. `message` is the reason.
+        The RM must allow allocations too. `message` is the reason.
         """
         check_arguments(node_id=node_id, schedulable=schedulable, message=message)
         request = pb.SetNodeSchedulableRequest(
@@ -246,9 +246,9 @@ class AdminCalls(ApplicationCalls):
     ) -> pb.DrainNodeResponse:
         """Cordon a node until it is empty. Without a deadline no allocation is stopped.
 
-        With a deadline, in whole seconds up to 7 days, its RM is asked to stop the allocations evenly until
-        then; 0 stops all at once. Foreign allocations stay, and those of asks that require the node.
-        `message` is the reason.
+        With a deadline, in whole seconds up to 7 days, the RM is asked to stop the allocations one after
+        another until then; 0 stops all at once. Foreign allocations and those that require the node are
+        excluded. `message` is the reason.
         """
         check_arguments(node_id=node_id, message=message)
         if deadline_seconds is not None:
@@ -287,10 +287,10 @@ class AdminCalls(ApplicationCalls):
         return dict(answer.levels)
 
     async def set_log_level(self, level: str, logger: str = "", *, message: str = "") -> dict[str, str]:
-        """Set the level of a logger and of those below it, or of all others; returns all levels.
+        """Set the level of a logger and its children, or the default level; returns all levels.
 
         `level` is ``debug``, ``info``, ``warning`` or ``error``; empty removes the logger's own level.
-        `message` is the reason.
+        Without `logger` the default level is set. `message` is the reason.
         """
         check_arguments(level=level, logger=logger, message=message)
         request = pb.SetLogLevelRequest(logger=logger, level=level, message=message)
@@ -298,7 +298,7 @@ class AdminCalls(ApplicationCalls):
         return dict(answer.levels)
 
     async def dump_state(self) -> AsyncGenerator[bytes, None]:
-        """The state of the RM, or of all RMs, at the server: one JSON document, in pieces."""
+        """The server's state of the RM, or of all RMs: one JSON document, in pieces."""
         request = pb.DumpStateRequest(rm_id=self.rm_id)
         pieces = self._calls.stream(lambda channel: _stub(channel).DumpState, request)
         async with aclosing(pieces):
@@ -306,10 +306,10 @@ class AdminCalls(ApplicationCalls):
                 yield piece.json
 
     async def forget_rm(self, *, force: bool = False, message: str = "") -> None:
-        """Remove the RM, which must be disconnected, with its whole state. `message` is the reason.
+        """Remove a disconnected RM and all its state. `message` is the reason.
 
-        Raises CallFailed with the reason ``RM_CONNECTED`` while it has an open stream, and without `force`
-        ``RM_HAS_ALLOCATIONS`` while it has allocations, which are not stopped.
+        Raises CallFailed with the reason ``RM_CONNECTED`` while the RM has an open stream. Without `force` it
+        also raises ``RM_HAS_ALLOCATIONS`` while the RM has allocations. Allocations are not stopped.
         """
         check_arguments(force=force, message=message)
         request = pb.ForgetRmRequest(rm_id=self._rm("forget_rm"), force=force, message=message)
@@ -338,7 +338,7 @@ class Admin(Standalone, AdminCalls):
 
         `target` is ``host:port``, or several addresses of a deployment, separated by commas or as a list: the
         first one with a server is used. `rm_id` names the RM of the calls. `timeout` is in seconds, for each
-        call; plans and configuration calls may take 90 s in any case.
+        call; plans and configuration calls may take 90 s even if it is shorter.
 
         Raises ValueError for a token that would be sent without TLS, and for an invalid timeout.
         """

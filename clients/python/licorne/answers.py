@@ -1,14 +1,14 @@
-"""Applies the scheduler's answers to the cache, and turns them into the caller's events.
+"""Applies the scheduler's answers to the cache, and converts them to events for the caller.
 
-In a replay the server answers all requests again: it accepts nodes and applications, reports their states and
-echoes allocations. The caller already has these events, so during a replay only different answers become
-events.
+In a replay the server answers all requests again: it accepts nodes and applications, reports states of
+applications and echoes allocations. The caller already has these events, so during a replay an answer becomes
+an event only if it differs.
 
-A rejection of an accepted item refuses its repetition or its change, and the item remains. Only in a replay
-can the server reject an item that it has accepted before, because its books are new.
+The rejection of an accepted item only refuses a repetition or a change of the item, which is retained. In a
+replay it refuses the item itself, because the server starts with empty books.
 
-The server reports ends of allocations, and requests ends, which the resource manager has to confirm. For a
-placeholder, most resource managers have nothing to stop, so the client confirms its end by itself.
+The server reports that allocations have ended, and requests that the resource manager end and confirm others.
+Most resource managers run nothing in placeholders, so by default the client confirms these by itself.
 """
 
 import dataclasses
@@ -45,7 +45,7 @@ RELEASE_REQUESTS = {
 }
 """The releases that the RM has to confirm, each with the termination that confirms it."""
 FAILING = "Failing"
-"""The state of a failed gang; the asks that it has lost are not submitted again."""
+"""The state of an application whose gang has failed; its dropped asks are not submitted again."""
 
 M = TypeVar("M")
 
@@ -54,15 +54,15 @@ class Queue(Protocol):
     """Queues items for the session, if there is one."""
 
     def __call__(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
-        """`add` is the method of the packer for these items."""
+        """Queue `items`, for which `add` is the method of the packer."""
 
 
 def nowhere(add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
-    """The queue of a cache without a session: the next replay sends everything."""
+    """Queue nothing, for a cache without a session: the next replay sends everything."""
 
 
 class Endings:
-    """Applies releases to a cache, and queues the resulting requests."""
+    """Applies releases to a cache, and queues confirmations and resubmitted asks."""
 
     def __init__(self, cache: Cache, options: GangOptions, queue: Queue) -> None:
         """`options` control the client's automatic actions."""
@@ -71,13 +71,13 @@ class Endings:
         self._queue = queue
 
     def released(self, released: si.AllocationRelease) -> Iterator[Event]:
-        """Apply one end of an allocation, which the server reports or requests."""
+        """Apply the server's report that an allocation has ended, or its request to end one."""
         cache = self._cache
         key = released.allocationKey
         known = cache.asks.get(key)
         wanted = RELEASE_REQUESTS.get(released.terminationType)
         if wanted is not None:
-            # The ask was released while this answer was on its way, and so is the release.
+            # An unknown ask was released while this answer was on its way; the server gets that release.
             if known is not None and known.node_id:
                 yield self._requested(known, wanted, released.message)
             elif known is not None and wanted is Termination.TIMEOUT:
@@ -92,7 +92,7 @@ class Endings:
             yield Released(key, ask.application_id, known.node_id, released.message, ask.placeholder)
 
     def _requested(self, known: KnownAsk, wanted: Termination, message: str) -> Event:
-        """The event for a request to end an allocation."""
+        """Confirm a request to end an allocation, if the options demand it; returns the event."""
         ask = known.ask
         confirm = self._options.confirm
         confirmed = confirm is Confirm.EVERYTHING or (confirm is Confirm.PLACEHOLDERS and ask.placeholder)
@@ -109,7 +109,7 @@ class Endings:
         )
 
     def _dropped(self, known: KnownAsk, message: str) -> Event:
-        """The event for a pending ask that the server has dropped; no confirmation is needed."""
+        """Drop a pending ask that the server has dropped; returns the event. No confirmation is needed."""
         cache, ask = self._cache, known.ask
         cache.drop(ask.key)
         application = cache.applications.get((ask.partition, ask.application_id))
@@ -128,7 +128,7 @@ class Endings:
         )
 
     def accepted(self, application: AppKey) -> None:
-        """Record that an application is Accepted, so that its dropped asks can be scheduled again."""
+        """Submit the dropped asks of an application again, because it is Accepted."""
         dropped = self._cache.dropped.take(application)
         if dropped:
             self._queue(Packer.allocations, self._cache.ask_again(dropped))
@@ -141,22 +141,22 @@ ENDED = frozenset({"Completed", "Failed", "Expired"})
 
 
 class Answers:
-    """Applies responses to a cache and makes events of them."""
+    """Applies responses to a cache and converts them to events."""
 
     def __init__(self, cache: Cache, options: GangOptions | None = None, queue: Queue = nowhere) -> None:
         """Apply the answers to `cache`; the client's own replies to some answers are queued in `queue`."""
         self._cache = cache
         self._endings = Endings(cache, options or GangOptions(), queue)
         self.replaying = False
-        """True during a replay, until the server has found it complete."""
+        """True during a replay, until the server confirms that it is complete."""
 
     def begin_replay(self) -> list[Event]:
-        """Begin a replay to a server without state; returns the pending releases as events."""
+        """Begin a replay to a server without state; returns `Released` for each unconfirmed release."""
         self.replaying = True
         return [*self._cache.begin_replay()]
 
     def end_replay(self) -> list[Event]:
-        """End a replay; returns the changed states of applications."""
+        """End a replay; returns an event for each application whose state has changed."""
         self.replaying = False
         events: list[Event] = []
         for known in self._cache.applications.values():
@@ -209,9 +209,9 @@ class Answers:
     def _doubtful(self, response: si.ApplicationResponse) -> set[str]:
         """The ids that this message both accepts and rejects, for namesakes.
 
-        If neither has allocations, the two cannot be distinguished, so both stay in the cache: without the
-        accepted one, the next replay would be incomplete and end its allocations. In that replay the server
-        rejects the other one again, which is harmless.
+        Namesakes without allocations cannot be distinguished, so all are retained: without the accepted one,
+        the next replay would be incomplete and end its allocations. In that replay the server rejects the
+        other application again, which is harmless.
         """
         if not response.rejected:
             return set()
@@ -245,12 +245,12 @@ class Answers:
     def _waiting(self, application_id: str) -> list[AppKey]:
         """The applications with this id that the server has not accepted yet, oldest first.
 
-        The server answers in the order of the requests, so its next answer is for the oldest.
+        The server answers in the order of the requests, so its next answer is for the oldest application.
         """
         return [key for key, known in self._matching(application_id) if not known.accepted]
 
     def _runs(self, key: AppKey) -> bool:
-        """True if an application has an allocation; a replay then forces its acceptance."""
+        """True if an application has an allocation, so that a replay forces its acceptance."""
         cache = self._cache
         return any(cache.asks[ask].node_id for ask in cache.by_application.get(key, ()))
 
@@ -292,7 +292,7 @@ class Answers:
             cache.drop(ask_key)
 
     def allocations(self, response: si.AllocationResponse) -> list[Event]:
-        """Apply allocations, rejected asks, and reported and requested ends of allocations."""
+        """Apply allocations, rejected asks, and reported and requested releases."""
         events: list[Event] = []
         cache = self._cache
         for new in response.new:

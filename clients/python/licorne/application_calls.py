@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from licorne.v1.admin_pb2_grpc import AdminAsyncStub
 
 LONG = 90.0
-"""Seconds for a plan or a change of a configuration, for which the server may take up to 60."""
+"""Timeout in seconds of a plan or configuration call, for which the server may take 60 s."""
 
 
 def _stub(channel: aio.Channel) -> "AdminAsyncStub":
@@ -26,7 +26,7 @@ class ApplicationCalls(OfOneRm):
     async def stop_application(
         self, application_id: str, reason: str = "", *, partition: str = DEFAULT_PARTITION
     ) -> pb.StopApplicationResponse:
-        """End an application: the RM is asked to stop all its allocations, and is notified of its failure."""
+        """Fail an application: the RM is notified, and asked to stop all its allocations."""
         check_arguments(application_id=application_id, reason=reason)
         request = pb.StopApplicationRequest(
             rm_id=self._rm("stop_application"),
@@ -39,7 +39,7 @@ class ApplicationCalls(OfOneRm):
     async def hold_application(
         self, application_id: str, held: bool, *, message: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.HoldApplicationResponse:
-        """Hold an application, so that none of its asks is placed, or resume it; allocations continue."""
+        """Hold an application, so that none of its asks is placed, or resume it; its allocations run on."""
         check_arguments(application_id=application_id, held=held, message=message)
         request = pb.HoldApplicationRequest(
             rm_id=self._rm("hold_application"),

@@ -1,10 +1,10 @@
 """The state of a resource manager, as it was sent and received: the source of every replay.
 
-The cache has no access to streams or the loop. Every change returns the messages to be sent. A change without
-a difference returns none, so all changes are idempotent by key.
+The cache has no access to streams or the loop. Every change returns the messages to send, and none if nothing
+differs, so all changes are idempotent by key.
 
-When the placeholders of a gang have waited too long the server drops all asks of the application. A ``Soft``
-application then goes back to Accepted. At that moment, or in a replay before it, the cache submits the
+When the placeholders of a gang have waited too long, the server drops all asks of the application. With the
+style ``Soft`` the application later returns to Accepted. Then, or in an earlier replay, the cache submits the
 dropped members again.
 """
 
@@ -22,7 +22,7 @@ from licorne.values import shown
 
 
 class Dropped:
-    """Dropped asks by application. Each is removed once."""
+    """Asks that the server has dropped, by application. Each is removed once."""
 
     def __init__(self) -> None:
         """Start without asks."""
@@ -31,14 +31,14 @@ class Dropped:
         """The application of each dropped ask, by the ask's key."""
 
     def add(self, known: KnownAsk) -> None:
-        """Add an ask behind those that were dropped earlier in its application."""
+        """Append an ask to the dropped asks of its application."""
         ask = known.ask
         application = ask.partition, ask.application_id
         self._by_application.setdefault(application, {})[ask.key] = known
         self._application_of[ask.key] = application
 
     def forget(self, keys: Iterable[str]) -> None:
-        """Remove asks that were released, or that the caller submits again."""
+        """Remove the asks with these keys, which were released or submitted again."""
         if not self._application_of:
             return
         for key in keys:
@@ -59,7 +59,7 @@ class Dropped:
 
 
 REMEMBERED_CHANGES = 8
-"""Number of changes of one ask that are retained until they are answered; each can be refused separately."""
+"""Maximum number of unanswered changes of one ask that can be undone; the server can refuse each of them."""
 
 _K = TypeVar("_K")
 
@@ -69,7 +69,7 @@ class Submitted(NamedTuple):
 
     applications: list[si.AddApplicationRequest]
     placeholders: list[si.Allocation]
-    """The asks for placeholders of their task groups, which are to be sent after the applications."""
+    """The asks for placeholders of their task groups, to be sent after the applications."""
 
 
 class Cache:
@@ -88,19 +88,19 @@ class Cache:
         self.asks: dict[str, KnownAsk] = {}
         """The pending asks and the allocations, by key."""
         self.by_application: defaultdict[AppKey, set[str]] = defaultdict(set)
-        """By application: the keys of its items in `asks`, if there are any."""
+        """By application: the keys of its asks and allocations; there are no empty sets."""
         self.by_node: defaultdict[str, set[str]] = defaultdict(set)
-        """By node: the keys of the allocations on it, if there are any."""
+        """By node: the keys of the allocations on it; there are no empty sets."""
         self.releasing: dict[str, Released] = {}
-        """By key: the event that is created when the server confirms the release of an allocation."""
+        """By key of a released allocation: the event for the server's confirmation."""
         self.unconfirmed: set[str] = set()
         """The keys of reported allocations that the server has not echoed yet."""
         self.dropped = Dropped()
-        """The asks that the server has dropped, and that are to be submitted again."""
+        """The asks that the server has dropped and the client will submit again."""
         self.orphans: set[str] = set()
-        """Placeholders of rejected applications, which will be rejected too."""
+        """The keys of placeholders of rejected applications: the server will reject these asks too."""
         self._before: dict[str, deque[KnownAsk]] = {}
-        """By key: the former asks, oldest first, one for each change that the server may still refuse."""
+        """By key: the ask before each change that the server may still refuse, oldest first."""
 
     # ---- Nodes ----
 
@@ -136,7 +136,7 @@ class Cache:
         return [wire.node_change(known.node, si.NodeInfo.DRAIN_TO_SCHEDULABLE)]
 
     def remove_node(self, node_id: str) -> list[si.NodeInfo]:
-        """Remove a node and the allocations on it; an unknown node needs no message."""
+        """Remove a node and the allocations on it; returns no message for an unknown node."""
         known = self.nodes.pop(fields.identifier("node_id", node_id), None)
         if known is None:
             return []
@@ -153,9 +153,9 @@ class Cache:
     # ---- Applications ----
 
     def submit(self, applications: Iterable[Application], placeholders_at: int | None = None) -> Submitted:
-        """Add applications, and ask for the placeholders of their task groups. Existing ones are unchanged.
+        """Add applications and the asks for their placeholders. Existing applications are unchanged.
 
-        `placeholders_at` is the time of these asks in unix seconds; None to submit no placeholders. Raises
+        `placeholders_at` is the time of these asks in unix seconds; None adds no placeholders. Raises
         Rejected if another ask has the key of a placeholder.
         """
         given = {(item.partition, item.application_id): item for item in fields.applications(applications)}
@@ -179,7 +179,7 @@ class Cache:
         return Submitted(messages, placeholders)
 
     def remove_application(self, key: AppKey) -> list[si.RemoveApplicationRequest]:
-        """Remove an application and its asks. An unknown application needs no message."""
+        """Remove an application and its asks; returns no message for an unknown application."""
         partition, application_id = key
         fields.identifier("partition", partition)
         fields.identifier("application_id", application_id)
@@ -193,9 +193,9 @@ class Cache:
     # ---- Asks and allocations ----
 
     def ask(self, asks: Iterable[Ask], now: int) -> list[si.Allocation]:
-        """Add asks. An existing ask with other resources is resized, and otherwise unchanged.
+        """Add asks at `now` in unix seconds. An existing ask is resized if its resources differ.
 
-        Raises Rejected if only one of the two is a placeholder, or if their groups differ.
+        Raises Rejected if `placeholder` or `task_group` differ from those of the existing ask.
         """
         known_asks = self.asks
         fresh = []
@@ -211,7 +211,7 @@ class Cache:
         return messages
 
     def report(self, allocations: Iterable[Allocation], now: int) -> list[si.Allocation]:
-        """Add existing allocations, and place pending asks on the nodes that the caller reports."""
+        """Add running allocations; a pending ask with the same key is placed on the reported node."""
         messages = []
         fresh = []
         for item in fields.allocations(allocations):
@@ -237,14 +237,14 @@ class Cache:
             self.asks[ask.key] = known._replace(ask=resized)
 
     def _add(self, known: KnownAsk) -> None:
-        """Add an ask. If the server had dropped it, it is no longer to be submitted again."""
+        """Add an ask, which is no longer dropped."""
         ask = known.ask
         self.dropped.forget([ask.key])
         self.asks[ask.key] = known
         self.by_application[ask.partition, ask.application_id].add(ask.key)
 
     def ask_again(self, dropped: Iterable[KnownAsk]) -> list[si.Allocation]:
-        """Submit asks again that the server has dropped. They retain their age."""
+        """Add dropped asks again, with their original times; returns their messages."""
         messages = []
         for known in dropped:
             self._add(known)
@@ -252,7 +252,7 @@ class Cache:
         return messages
 
     def release(self, keys: Iterable[str], termination: Termination) -> list[si.AllocationRelease]:
-        """Remove asks and allocations. Unknown keys need no message."""
+        """Remove asks and allocations; returns no message for an unknown key."""
         if not isinstance(termination, Termination):
             raise TypeError(f"termination is {shown(termination)}: it must be a Termination")
         messages = []
@@ -274,7 +274,7 @@ class Cache:
     def place(self, key: str, node_id: str) -> None:
         """Record the server's allocation of an ask to a node.
 
-        The node is retained if an earlier change of the ask is refused later.
+        The ask remains on the node if an earlier change of it is refused later.
         """
         before = self._before.get(key)
         if before is not None:
@@ -292,7 +292,7 @@ class Cache:
     def undo(self, key: str) -> bool:
         """Undo the last change of an ask, because it was refused.
 
-        Returns False if there was no change, so that the ask itself was refused.
+        Returns False if there is no change to undo: the ask itself was refused.
         """
         before = self._before.get(key)
         if not before:
@@ -306,8 +306,8 @@ class Cache:
     def begin_replay(self) -> list[Released]:
         """Record that the server has lost the state of this RM.
 
-        Returns the outstanding releases, which are complete now. No application counts as accepted, and no
-        earlier change can be refused any more. Dropped asks are submitted again.
+        Returns the unconfirmed releases, which are now complete. No application counts as accepted, and no
+        earlier change can be refused. Dropped asks are added again.
         """
         self.ask_again(self.dropped.take_all())
         self._before.clear()
@@ -329,7 +329,7 @@ class Cache:
         return known
 
     def expect_release(self, key: str) -> None:
-        """Drop an ask or an allocation; for an allocation, record that its release is due.
+        """Remove an ask or an allocation; for an allocation, expect the server's confirmation.
 
         The server does not confirm the release of a foreign allocation.
         """
@@ -352,7 +352,7 @@ def creation(node: Node) -> si.NodeInfo.ActionFromRM.ValueType:
 
 
 def _check_kind(known: Ask, ask: Ask) -> None:
-    """Raises Rejected if only one of the two is a placeholder, or if their groups differ."""
+    """Raise Rejected if `placeholder` or `task_group` of two asks with one key differ."""
     for name in ("placeholder", "task_group"):
         before, given = getattr(known, name), getattr(ask, name)
         if before != given:

@@ -1,7 +1,7 @@
 """The callbacks: the server's questions to a resource manager, and its unsolicited messages.
 
-The questions are about nodes for an ask, and about victims of preemption. Answers to the resource manager's
-own requests are events (`licorne.events`).
+The server asks about nodes for an ask, and about victims of preemption. Answers to the resource manager's own
+requests are events (`licorne.events`).
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -32,14 +32,14 @@ class NodeVictims:
 
     node_id: str
     victims: tuple[Victim, ...]
-    """The victims in the order of their stops. There may be more than the resources of the ask need."""
+    """The victims in the order of preemption. The ask's resources may not need all of them."""
     start_index: int
-    """Position of the victim with whose end the resources of the ask fit; -1 if they fit at once."""
+    """The ask's resources fit once the victims up to this position have ended; -1 if they fit now."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionCheck:
-    """A question: which victims have to be stopped on each of these nodes for an ask?
+    """A question: on which of these nodes can an ask run, and after the end of which victims?
 
     No victim has been stopped yet.
     """
@@ -56,8 +56,8 @@ class PreemptionCheck:
 
 
 Needs = Mapping[str, int]
-"""By id of a node on which the ask can run: position of the last victim to be stopped, which is at least
-`start_index`, or -1 if there is none. Missing nodes are refused.
+"""By id of a node on which the ask can run: position of the last victim to be stopped, at least
+`start_index`; -1 if none has to be stopped. Missing nodes are refused.
 """
 
 JudgeVictims = Callable[[PreemptionCheck], Needs | Awaitable[Needs]]
@@ -116,12 +116,12 @@ class PreemptionNotice:
     deadline: float = 0.0
     """Time at which the allocation will be preempted, in unix seconds."""
     beneficiary_key: str = ""
-    """The ask that will use the room; empty for a lowered maximum."""
+    """Key of the ask that will use the resources; empty if a queue's maximum was lowered."""
     beneficiary_application_id: str = ""
     queue: str = ""
-    """The queue of that ask, or the queue with the lowered maximum."""
+    """The queue of the beneficiary, or the queue whose maximum was lowered."""
     lost_seconds: float = 0.0
-    """Seconds of work since the last checkpoint, which would be lost now."""
+    """Seconds of work since the last checkpoint, which would be lost if the allocation ended now."""
 
 
 def preemption_notices(wire: pb.PreemptionNotices) -> list[PreemptionNotice]:
@@ -165,8 +165,8 @@ _DETAILS = si.EventRecord.ChangeDetail.DESCRIPTOR.values_by_number
 class ClassBy(Enum):
     """Property by which asks share the results of predicates.
 
-    Asks share refusals if they have equal resources, an equal required node, and an equal property as named
-    here. With a wrong declaration asks are placed on nodes that the predicates would refuse.
+    Asks share refusals if their resources, required nodes and this property are equal. If the choice is
+    wrong, asks are placed on nodes that the predicates would refuse.
     """
 
     ASK = "ask"
@@ -186,7 +186,7 @@ _CLASSES = {
 
 
 class FailMode(Enum):
-    """Result of a check that is not answered in time: all its nodes are refused, or accepted."""
+    """Result of a check without an answer in time: all its nodes are refused (closed) or accepted (open)."""
 
     CLOSED = "refused"
     OPEN = "accepted"
@@ -196,7 +196,7 @@ class FailMode(Enum):
 class PredicateCheck:
     """A question: on which nodes may the ask be placed?
 
-    If the first node is accepted, the ask counts as placed there, which later checks have to consider.
+    If the first node is accepted, later checks must assume that the ask is placed there.
     """
 
     id: int
@@ -204,11 +204,11 @@ class PredicateCheck:
     application_id: str
     partition: str
     nodes: tuple[str, ...]
-    """Ids of nodes: the candidate for the ask, and further nodes if asks of the same class wait, or after
-    refusals."""
+    """Ids of nodes: first the candidate for the ask, then further nodes if other asks of its class wait, or
+    if nodes were refused before."""
     allocate: bool
-    """True if the ask would run on the node. False if the node would only be reserved for it, whatever
-    allocations it has now.
+    """True if the ask would run on the node now. False if the node would only be reserved for the ask; ignore
+    the node's current allocations then.
     """
     deadline: float
     """Seconds within which the answer must arrive."""
@@ -218,7 +218,7 @@ class PredicateCheck:
 
 @dataclass(frozen=True, slots=True)
 class ContainerState:
-    """An ask that quotas would admit but that fits no node; for an autoscaler.
+    """An ask that quotas admit but that fits on no node; for an autoscaler.
 
     `state` is always ``FAILED``; the wire format has other values too.
     """
@@ -237,7 +237,7 @@ class EventRecord:
     """
 
     id: int
-    """Number that rises by one with each record; a gap shows that records were lost."""
+    """Number that rises by one with each record. A gap means that records were lost."""
     type: str
     """Name on the wire, such as ``APP``."""
     object_id: str
@@ -260,17 +260,17 @@ OnContainerStates = Callable[[Sequence[ContainerState]], Awaitable[None] | None]
 OnPreemptionNotices = Callable[[Sequence[PreemptionNotice]], Awaitable[None] | None]
 OnEvents = Callable[[Sequence[EventRecord]], Awaitable[None] | None]
 OnStateDump = Callable[[], Any]
-"""Returns the state, or an awaitable of the state: a value that JSON can represent, or JSON as text."""
+"""Returns the state, or an awaitable of it: a value that JSON can represent, or a text that is JSON."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Callbacks:
-    """The functions of the caller, and the result of predicate checks without an answer."""
+    """The caller's functions, with the deadline, fail mode and classes of predicate checks."""
 
     predicates: Predicates | None = None
     judge_victims: JudgeVictims | None = None
     deadline: float = 2.0
-    """Maximum seconds of either function for one check."""
+    """Maximum seconds for one check, by `predicates` or `judge_victims`."""
     fail_mode: FailMode = FailMode.CLOSED
     class_by: ClassBy = ClassBy.ASK
     container_states: OnContainerStates | None = None
@@ -279,7 +279,7 @@ class Callbacks:
     state_dump: OnStateDump | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError, with the name of the argument, for an argument that no server accepts."""
+        """Raise ValueError, which names the argument, for an argument that no server accepts."""
         if self.judge_victims is not None and self.predicates is None:
             raise ValueError("judge_victims needs predicates: only asks with them are judged")
         problem = seconds("predicate_deadline", self.deadline, MIN_DEADLINE, MAX_DEADLINE)
@@ -324,7 +324,7 @@ def predicate_check(wire: pb.PredicateCheck, cache: Cache) -> PredicateCheck:
 def answer(check: PredicateCheck, refused: Refusals) -> pb.PredicateAnswer:
     """The answer to a predicate check, without refusals of nodes that are not in the check.
 
-    A reason is cut to the length that the server stores. Raises TypeError for a reason that is no text.
+    A reason is cut to `MAX_REASON` characters. Raises TypeError for a reason that is no text.
     """
     refusals = [
         pb.NodeRefusal(node_id=node, reason=refused[node][:MAX_REASON])

@@ -1,4 +1,4 @@
-"""Calls outside the session: their arguments, deadlines and channel, and the errors of the client."""
+"""Calls outside the session: their arguments, deadlines and channel, and the client's errors for them."""
 
 import asyncio
 import logging
@@ -82,14 +82,14 @@ ARGUMENTS: Mapping[str, Check] = {
 }
 """The check of each argument, by its name."""
 
-# A value of another type is a TypeError; an invalid value of the right type is a ValueError.
+# The right type for each check. A value of another type is a TypeError; other problems are ValueErrors.
 _TYPES: Mapping[Check, type] = {text: str, tags: Mapping, amounts: Mapping, flag: bool}
 
 
 def check_arguments(**values: object) -> None:
     """Check the arguments of a call, given by their names.
 
-    Raises TypeError for the first argument of another type, and ValueError for one out of range.
+    Raises TypeError for the first argument of the wrong type, or ValueError for the first one out of range.
     """
     for name, value in values.items():
         check = ARGUMENTS[name]
@@ -128,14 +128,14 @@ GONE = (
 )
 """Status codes after which the outcome of the call is unknown."""
 ANEW = (*GONE, grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
-"""Status codes after which the next call uses a new channel, which reads certificates again."""
+"""Status codes after which the next call opens a new channel, and reads the certificates again."""
 LONGEST = 86_400.0
 """Maximum seconds of a call."""
 
 
 @dataclass(eq=False, slots=True)
 class _Line:
-    """A channel, and the number of calls that use it."""
+    """A channel, its address, and the number of calls that use it."""
 
     channel: aio.Channel
     address: str
@@ -145,7 +145,7 @@ class _Line:
 
 
 class Calls:
-    """Makes calls over one channel, and opens another channel when it fails.
+    """Makes calls over one channel, and replaces the channel when it fails.
 
     Every method raises `Unauthorized`, `NotFound`, `ConfigInvalid`, `StaleRevision`, `EventsMissed` or
     `CallFailed` according to the server's answer, `ConnectionLost` if no answer arrives in time, and `Closed`
@@ -166,7 +166,7 @@ class Calls:
             raise Closed("the client was closed")
 
     async def close(self) -> None:
-        """End the running calls, and make no more."""
+        """End the running calls, which raise `Closed`, and refuse further ones."""
         self._closed = True
         line, self._line = self._line, None
         if line is not None:
@@ -179,7 +179,7 @@ class Calls:
         *,
         at_least: float = 0.0,
     ) -> Response:
-        """The answer to one request, within `at_least` seconds if they exceed the usual timeout."""
+        """The answer to one request. The timeout is `at_least` seconds, if that is longer than `timeout`."""
         limit = max(at_least, self.timeout)
         ends = asyncio.get_running_loop().time() + limit
         async with self._used(limit) as line:
@@ -195,7 +195,7 @@ class Calls:
         request: P,
         items: Callable[[R], Iterable[T]],
     ) -> list[T]:
-        """The items of all pages of a list. The timeout applies to each page."""
+        """The items of all pages of a list, from `items` for each page. The timeout applies to each page."""
         found: list[T] = []
         async with self._used(self.timeout) as line:
             while True:
@@ -215,9 +215,9 @@ class Calls:
         *,
         may_rest: bool = False,
     ) -> AsyncGenerator[Response, None]:
-        """The responses to one request, each within the deadline.
+        """The responses to one request, each within the timeout.
 
-        With `may_rest` it applies only to the first one, because the others are sent after changes.
+        With `may_rest` the timeout applies only to the first response, because later ones wait for changes.
         """
         limit: float | None = self.timeout
         async with self._used(self.timeout) as line:
@@ -237,7 +237,7 @@ class Calls:
 
     @asynccontextmanager
     async def _used(self, limit: float) -> AsyncIterator[_Line]:
-        """The channel, for calls of `limit` seconds; converts gRPC errors to errors of the client."""
+        """The channel, for a call of at most `limit` seconds; converts gRPC errors to the client's."""
         self._check()
         line = None
         try:
@@ -253,7 +253,7 @@ class Calls:
             self._give_up(line)
             raise ConnectionLost(_too_late(limit)) from None
         except OSError as error:
-            # A file with a certificate or a token cannot be read.
+            # The file of a certificate or a token cannot be read.
             raise ConnectionLost(str(error)) from error
         except asyncio.CancelledError:
             task = asyncio.current_task()
@@ -268,14 +268,14 @@ class Calls:
                     await line.channel.close()
 
     async def _present(self, limit: float) -> _Line:
-        """The channel to the current address, with one more user."""
+        """The channel to the current address, for one more call."""
         line = self._line
         if line is not None and line.wanted == self._dialer.addresses.current:
             line.users += 1
             return line
         line = await self._opened(limit)
         if self._closed:
-            # The client was closed in the meantime: nothing else would close this channel.
+            # The client was closed in the meantime, and does not know this channel.
             await line.channel.close()
             self._check()
         line.users = 1
@@ -288,7 +288,7 @@ class Calls:
     async def _opened(self, limit: float) -> _Line:
         """A channel to the current address, or to the first other address with a server.
 
-        With several addresses nothing is sent before there is a connection, so that no call is made twice.
+        With several addresses, no call is sent before a channel has connected, so that none is made twice.
         """
         first, *others = addresses = self._dialer.addresses.known()
         for address in addresses if others else ():
@@ -304,13 +304,13 @@ class Calls:
         return _Line(self._dialer.channel(first), first, first)
 
     def _give_up(self, line: _Line | None) -> None:
-        """Make the next call open another channel, which reads certificates again. This never waits."""
+        """Make the next call open another channel, and read the certificates again. This never waits."""
         if line is self._line:
             self._line = None
 
 
 def _note_missing(answer: object) -> None:
-    """Warn of members whose part of an answer is missing."""
+    """Log a warning that names the members whose part of an answer is missing."""
     missing: Iterable[str] = getattr(answer, "missing_members", ())
     if missing:
         names = ", ".join(map(shown, missing))
@@ -318,7 +318,7 @@ def _note_missing(answer: object) -> None:
 
 
 def call_error(error: aio.AioRpcError, limit: float) -> LicorneError:
-    """The client's error for a failed call of `limit` seconds."""
+    """The client's error for a call that failed or exceeded its limit of `limit` seconds."""
     text = text_of(error)
     reason, added = reason_of(error)
     match error.code():
@@ -351,7 +351,7 @@ def _number(text: str) -> int:
 
 
 class OfOneRm:
-    """Calls about one resource manager, if one is named."""
+    """Calls about one resource manager, or about all if none is named."""
 
     def __init__(self, calls: Calls, rm_id: str = "") -> None:
         """Without `rm_id`, partitions must be given by their full names, such as ``[rm1]default``.
@@ -363,7 +363,7 @@ class OfOneRm:
         self.rm_id = rm_id
 
     def _partition(self, name: str) -> str:
-        """The full name of a partition, if the RM is known."""
+        """The name of a partition to send: the full name if the RM is named."""
         check_arguments(partition=name)
         if not self.rm_id or name.startswith("["):
             return name
@@ -377,7 +377,7 @@ class OfOneRm:
 
 
 class Standalone:
-    """A client that is used without others, and closes its own connection."""
+    """A client with its own connection, for programs without a `Client`."""
 
     _calls: Calls
 
@@ -391,9 +391,9 @@ class Standalone:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close as `close` does."""
+        """Call `close`."""
         await self.close()
 
     async def close(self) -> None:
-        """End the running calls, which raise `Closed`, and make no more."""
+        """End the running calls, which raise `Closed`, and refuse further ones."""
         await self._calls.close()

@@ -32,8 +32,8 @@ OPTIONS = [
     ("grpc.keepalive_time_ms", 30_000),
     ("grpc.keepalive_timeout_ms", 15_000),
     ("grpc.keepalive_permit_without_calls", 1),
-    # The client itself waits between attempts, each with a new channel. So the channel's own back-off is
-    # longer than its life. `min` is also the time limit for connecting.
+    # The client itself waits between attempts, and each attempt has a new channel. So the back-off of the
+    # channel exceeds its lifetime. `min` is also the time limit for connecting.
     ("grpc.initial_reconnect_backoff_ms", 5_000),
     ("grpc.min_reconnect_backoff_ms", 5_000),
     ("grpc.max_reconnect_backoff_ms", 5_000),
@@ -41,7 +41,7 @@ OPTIONS = [
     ("grpc.enable_retries", 0),
     # Clients in one process do not share a connection, so that one cannot slow another.
     ("grpc.use_local_subchannel_pool", 1),
-    # The transport buffers little, so that a client that stops reading also stops the server.
+    # Little is buffered on the way, so that a client that stops reading soon blocks the server.
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 1024 * 1024),
     # Answers about asks with many tags are large: see the caps in the page for authors of shims.
@@ -50,7 +50,7 @@ OPTIONS = [
 
 
 def open_channel(target: str, tls: TlsConfig | None) -> aio.Channel:
-    """A channel that connects when it is used. Raises OSError for unreadable certificates."""
+    """A channel that connects with its first call. Raises OSError for unreadable certificates."""
     if tls is None:
         return aio.insecure_channel(target, options=OPTIONS)
     options = list[tuple[str, int | str]](OPTIONS)
@@ -63,7 +63,7 @@ class Dialer:
     """Opens channels to the addresses of a server, with the credentials of the caller."""
 
     def __init__(self, target: Target, tls: TlsConfig | None, token: Token | None) -> None:
-        """Prepare the dialer. Raises the errors of `addresses_of`, and ValueError for a token without TLS."""
+        """Raises as `addresses_of` does, and ValueError for a token that would be sent without TLS."""
         given = addresses_of(target)
         self._tls = tls
         self._token = token
@@ -84,7 +84,7 @@ class Dialer:
         return open_channel(address, self._tls)
 
     def metadata(self, address: str) -> tuple[tuple[str, str], ...]:
-        """Credentials for every call to an address. Raises the errors of `authorization`."""
+        """The credentials for every call to an address. Raises as `authorization` does."""
         try:
             check_token(self._token, self._tls, address)
         except ValueError as error:
@@ -116,7 +116,7 @@ def refusal(error: aio.AioRpcError) -> LicorneError | None:
         case grpc.StatusCode.FAILED_PRECONDITION:
             if _has_reason(error, "INSTANCE_FENCED"):
                 return SessionFenced(text)
-            # A client that is unknown to the server registers again.
+            # The client registers again if the server does not know it.
             return None if _has_reason(error, "RM_NOT_REGISTERED") else ProtocolError(text)
         case grpc.StatusCode.INVALID_ARGUMENT if text.startswith(REGISTRATION_FAILED):
             return registration_error(error)
@@ -127,7 +127,7 @@ def refusal(error: aio.AioRpcError) -> LicorneError | None:
 
 
 def text_of(error: aio.AioRpcError) -> str:
-    """The server's text, or the name of the status if there is none."""
+    """The server's text, or the name of the status code if there is no text."""
     return error.details() or error.code().name
 
 
@@ -146,13 +146,13 @@ def config_error(error: aio.AioRpcError) -> ConfigInvalid | None:
     if not (of_config or _has_reason(error, "CONFIG_INVALID")):
         return None
     text = text_of(error)
-    # The text is a prefix and one problem per line; a text without a prefix is a single problem.
+    # The text is a prefix with a colon and one problem per line. Without a prefix it is a single problem.
     _, _, problems = text.partition(": ")
     return ConfigInvalid(text, (problems or text).splitlines())
 
 
 def wanted_wait(error: aio.AioRpcError) -> float | None:
-    """The seconds after which the server allows the next attempt; None if it states none."""
+    """Seconds to wait before the next attempt, as the server requests; None without a request."""
     for info in _details(error, RetryInfo):
         seconds = info.retry_delay.seconds + info.retry_delay.nanos / 1e9
         if seconds > 0:
@@ -161,7 +161,7 @@ def wanted_wait(error: aio.AioRpcError) -> float | None:
 
 
 def reason_of(error: aio.AioRpcError) -> tuple[str, dict[str, str]]:
-    """The server's reason code with its metadata; the name of the status if there is no code."""
+    """The server's reason and its metadata; without a reason, the name of the status code and nothing."""
     for info in _details(error, ErrorInfo):
         return info.reason, dict(info.metadata)
     return error.code().name, {}
@@ -172,7 +172,7 @@ def _has_reason(error: aio.AioRpcError, reason: str) -> bool:
 
 
 def _details(error: aio.AioRpcError, kind: type[M]) -> Iterator[M]:
-    """The details of this kind which the server has added to its status."""
+    """The details of this type in the server's status."""
     for name, value in error.trailing_metadata():
         if name != STATUS_DETAILS or not isinstance(value, bytes):
             continue
@@ -182,28 +182,28 @@ def _details(error: aio.AioRpcError, kind: type[M]) -> Iterator[M]:
                 if packed.Unpack(detail):
                     yield detail
         except DecodeError:
-            # The details are not from a Licorne server. The status still has its code and its text.
+            # No Licorne server sends such details. Code and text of the status are still valid.
             return
 
 
 SHARE = 0.75
-"""The largest part of a ceiling that a wait may take. With the default ceilings the longest wait is 1.5 s,
-which leaves half a second to connect: clients return within 2 s after the server does.
+"""Longest wait as a fraction of the ceiling. With the default ceilings it is 1.5 s, which leaves half a
+second to connect: clients return within 2 s after the server does.
 """
 LONGEST = 300.0
-"""Longest back-off in seconds, even if a server requests a longer one."""
+"""Maximum seconds that a server can request; longer requests are cut."""
 
 
 class Backoff:
     """Exponential back-off with jitter: a random wait below a ceiling that doubles with each failure.
 
-    The jitter spreads the return of a thousand clients of one restarted server. The last ceiling is low, so
-    that clients return soon after the server does. It is higher while the server answers that it has no
-    capacity, because such a server is running.
+    The jitter spreads the connections of many clients to a restarted server. The highest ceiling is low, so
+    that clients return soon after the server does. It is higher while the server reports a lack of capacity,
+    because then the server is running.
     """
 
     def __init__(self, retry: RetryConfig, uniform: Callable[[float, float], float] = random.uniform) -> None:
-        """Wait as `retry` says. `uniform` draws a number between two others."""
+        """`retry` has the ceilings. `uniform` draws a number between its two arguments."""
         self._retry = retry
         self._uniform = uniform
         self._ceiling = retry.initial
@@ -211,14 +211,14 @@ class Backoff:
     def lasted(self, seconds: float) -> None:
         """Record the end of a stream that lasted for `seconds` after its welcome.
 
-        Its welcome resets the ceiling, unless the stream was lost too soon: otherwise clients would overrun a
-        server that welcomes and then drops them.
+        The ceiling is reset unless the stream was too short: otherwise clients would overrun a server that
+        welcomes and then drops them.
         """
         if seconds >= self._retry.stable:
             self.reset()
 
     def reset(self) -> None:
-        """Reset the ceiling, as after a connection that did not fail."""
+        """Reset the ceiling to the first one."""
         self._ceiling = self._retry.initial
 
     def next(self, *, exhausted: bool = False) -> float:
@@ -231,9 +231,9 @@ class Backoff:
         return self._uniform(0.0, SHARE * ceiling)
 
     def told(self, seconds: float) -> float:
-        """Seconds to wait if the server has requested `seconds`: never less, and up to half more.
+        """Seconds to wait if the server requests `seconds`: between 1 and 1.5 times as long, at random.
 
-        A request above `LONGEST` is cut, as one corrupted byte could mean weeks.
+        More than `LONGEST` counts as `LONGEST`, because one corrupted byte could request weeks.
         """
         seconds = min(LONGEST, seconds)
         return self._uniform(seconds, 1.5 * seconds)

@@ -1,6 +1,6 @@
-"""Runs the caller's functions in tasks and threads, so that none delays the stream.
+"""Runs the caller's functions in tasks and threads, so that they do not delay the stream.
 
-These are the functions that decide checks, the callbacks, and the function for state dumps.
+The functions decide checks, handle callbacks, and dump the caller's state.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ MAX_ERROR = 1000
 
 
 class StateDumper:
-    """Answers the server's questions with the caller's function, one after the other."""
+    """Answers the server's requests for a state dump with the caller's function, one at a time."""
 
     def __init__(self, function: OnStateDump, send: Callable[[Stamp, StateDump], None]) -> None:
         """Pass the answers to `send`, each with the stamp of the session that has asked."""
@@ -34,7 +34,7 @@ class StateDumper:
         self._task: asyncio.Task[None] | None = None
 
     def start(self, stamp: Stamp, wanted: StateDumpWanted) -> None:
-        """Begin to answer; an unfinished answer to an earlier question is dropped."""
+        """Begin to answer; an unfinished answer to an earlier request is dropped."""
         self.stop()
         self._task = asyncio.create_task(self._answer(stamp, wanted))
 
@@ -62,7 +62,7 @@ class StateDumper:
 
 
 def _document(state: Any) -> str:
-    """The state as JSON; a text is assumed to be JSON already."""
+    """The state as JSON; a text is assumed to be JSON. Raises ValueError above `MAX_BYTES`."""
     text = state if isinstance(state, str) else json.dumps(state, allow_nan=False)
     size = len(text.encode())
     if size > MAX_BYTES:
@@ -73,7 +73,7 @@ def _document(state: Any) -> str:
 LOG = logging.getLogger("licorne")
 
 HAND_OVER_SECONDS = 0.002
-"""Seconds for which answers wait for further ones, to share a message."""
+"""Seconds for which an answer waits for others, to share a message with them."""
 
 
 class Check(Protocol):
@@ -81,7 +81,7 @@ class Check(Protocol):
 
     @property
     def key(self) -> str:
-        """Key of the ask that is checked."""
+        """Key of the checked ask."""
 
     @property
     def deadline(self) -> float:
@@ -93,14 +93,14 @@ R = TypeVar("R")
 W = TypeVar("W")
 
 Judged = tuple[C, R | Awaitable[R] | Exception]
-"""A check, and the result of the function."""
+"""A check, and the result or exception of the function."""
 
 
 class JudgeThread:
-    """The thread for plain functions. All functions of one client share it, so that they need no locks."""
+    """The thread that runs plain functions. A client has only one, so that its functions need no locks."""
 
     def __init__(self) -> None:
-        """Prepare the thread, which is started when it is needed."""
+        """Prepare the thread; `executor` starts it."""
         self._executor: ThreadPoolExecutor | None = None
 
     def executor(self) -> ThreadPoolExecutor:
@@ -110,7 +110,7 @@ class JudgeThread:
         return self._executor
 
     def stop(self) -> None:
-        """Cancel queued checks; the running one ends by itself."""
+        """Cancel queued checks, but not the running check."""
         if self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
 
@@ -124,7 +124,7 @@ def _judged(function: Callable[[C], R | Awaitable[R]], check: C) -> Judged[C, R]
 
 
 class _Batch(Generic[C, R]):
-    """The checks of one message, for which a thread calls a plain function."""
+    """The checks of one message, for a plain function in a thread."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class _Batch(Generic[C, R]):
         checks: Sequence[C],
         take: Callable[[Sequence[Judged[C, R]]], None],
     ) -> None:
-        """`take` is called in the loop after results of the function are available, in order."""
+        """`take` is called in the loop with the available results, in the order of the checks."""
         self._function = function
         self._checks = checks
         self._take = take
@@ -154,8 +154,8 @@ class _Batch(Generic[C, R]):
                 self._loop.call_soon_threadsafe(self._take_soon)
 
     def take(self) -> None:
-        """Return the answers that were not returned before."""
-        # Reset first, because later results need another call.
+        """Pass on the results that were not yet passed on."""
+        # Reset first: results that arrive from now on need another call.
         self._is_due = False
         judged = []
         while self._judged:
@@ -165,12 +165,12 @@ class _Batch(Generic[C, R]):
             self._take(judged)
 
     def give_up(self) -> int:
-        """Stop after the deadline; returns the number of unanswered checks."""
+        """Stop after the current check; returns the number of checks without a result."""
         self._given_up = True
         return len(self._checks) - self._taken
 
     def _take_soon(self) -> None:
-        """Schedule the transfer of the results so far, however long the next check takes."""
+        """Schedule the transfer of the available results, without waiting for the next check."""
         self._loop.call_later(HAND_OVER_SECONDS, self._take_late)
 
     def _take_late(self) -> None:
@@ -181,9 +181,9 @@ class _Batch(Generic[C, R]):
 class CheckRunner(Generic[C, R, W]):
     """Answers checks of one kind with the caller's function.
 
-    An async function runs as one task for each check, all at once. A plain function runs in a thread, for one
-    check after the other. A check for which the function fails or takes too long is counted in
-    `Stats.unanswered`, and not answered.
+    For an async function all checks run at once, each in a task. For a plain function they run in a thread,
+    one after the other. If the function fails or takes too long, the check is not answered, but counted in
+    `Stats.unanswered`.
     """
 
     def __init__(
@@ -196,7 +196,7 @@ class CheckRunner(Generic[C, R, W]):
     ) -> None:
         """Pass the answers to `send`, each with the stamp of the session that has asked.
 
-        A plain function runs in `thread`, or if it is None in a separate one.
+        A plain function runs in `thread`, or in its own thread if that is None.
         """
         self._function = function
         self._answer = answer
@@ -215,7 +215,7 @@ class CheckRunner(Generic[C, R, W]):
 
     @property
     def unanswered(self) -> int:
-        """Number of tasks that work on checks."""
+        """Number of running tasks: one per check for an async function, one per message for a plain one."""
         return len(self._tasks)
 
     def stop(self) -> None:
@@ -246,7 +246,7 @@ class CheckRunner(Generic[C, R, W]):
             LOG.warning("no answer to %d checks within %.3f s", late, checks[0].deadline)
 
     def _take(self, stamp: Stamp, judged: Sequence[Judged[C, R]]) -> None:
-        """Send the available results, and each later result when it is ready."""
+        """Send the available results; an awaitable result is sent when it is complete."""
         for check, result in judged:
             if isinstance(result, Exception):
                 self._failed(check, result)
@@ -284,7 +284,7 @@ T = TypeVar("T")
 
 
 class ListFeed(Generic[T]):
-    """Passes lists to a function in order, one at a time.
+    """Passes lists of items to a function in order, one call at a time.
 
     Lists wait while the function runs. While more than `limit` items wait, the oldest lists are dropped.
     """
@@ -300,7 +300,7 @@ class ListFeed(Generic[T]):
         self._task: asyncio.Task[None] | None = None
 
     def put(self, items: list[T]) -> None:
-        """Pass on a list behind earlier ones. Must be called in a running loop."""
+        """Queue a list for the function. Must be called in a running loop."""
         self._waiting.append(items)
         self._size += len(items)
         while self._limit is not None and self._size > self._limit and len(self._waiting) > 1:
@@ -332,7 +332,7 @@ class ListFeed(Generic[T]):
 
 
 class CallbackRunners:
-    """The runners of all callbacks; None for a missing callback."""
+    """The runners of all callbacks; None for each callback that the caller has not set."""
 
     def __init__(
         self,
@@ -342,7 +342,7 @@ class CallbackRunners:
         stats: Stats,
         limit: int,
     ) -> None:
-        """Let about `limit` event records wait; a gap in their ids shows that some were dropped."""
+        """Let about `limit` event records wait; beyond it the oldest are dropped, a gap in their ids."""
         thread = JudgeThread()
         self.predicates = (
             CheckRunner(callbacks.predicates, answer, send, stats, thread) if callbacks.predicates else None

@@ -1,6 +1,6 @@
-"""The client: a resource manager's (RM's) interface to the scheduler of its cluster.
+"""The client: the interface of a resource manager (RM) to the scheduler of its cluster.
 
-`Handlers` calls functions by kind of event, as an alternative to the plain iterator.
+`Handlers` calls a function for each kind of event, as an alternative to iterating over the events.
 """
 
 import inspect
@@ -46,16 +46,15 @@ from licorne.values import seconds
 class Client:
     """One resource manager's connection to the scheduler.
 
-    The client stores all items, and sends them again after the loss of a stream or a restart of the server.
-
-    Every method is idempotent by key: nodes by id, applications by partition and id, asks by key. A method
-    returns when its items are queued for the stream, or stored for the next session. It waits only while more
-    than `Limits.outgoing` items are queued.
+    The client stores all items, and sends them again after a restart of the server. Every method is
+    idempotent by key: nodes by id, applications by partition and id, asks by key. A method returns when its
+    items are queued for the stream, or stored for the next session. It waits only while more than
+    `Limits.outgoing` items are queued.
 
     Every method raises the error that has ended the client, if one has: `SessionFenced`, `Unauthorized`,
     `ConfigInvalid`, `RegistrationInvalid`, `ProtocolError`, `ConnectionLost` or `Closed`. It raises
-    `Rejected` for an item that cannot be sent at all, and TypeError for an argument of the wrong type; then
-    no part of the call is carried out.
+    `Rejected` for an item that cannot be sent, and TypeError for an argument of the wrong type; then no
+    part of the call is carried out.
 
     ::
 
@@ -97,39 +96,37 @@ class Client:
     ) -> None:
         """Create a client; it connects when it is entered with ``async with``.
 
-        `target` is ``host:port``, or several addresses of one deployment: separated by commas, or as a list.
-        They are tried in turn, like those of the other members that the server names.
+        `target` is ``host:port``, or several addresses of one deployment, separated by commas or as a list.
+        They are tried in turn, and so are the addresses of other members that the server names.
 
         `config` is the YAML text of the queues; empty means the server's default. `instance` must rise
-        with every start of the RM's process, because the server refuses lower ones; by default it is the
+        with every start of the RM's process, because the server refuses a lower number; by default it is the
         time in nanoseconds.
 
         `token` is a bearer token that identifies an RM without a certificate: a file, or a function that
         returns the token. Without `tls` it is sent only to this machine.
 
-        `join_window` is the time in seconds (up to 0.002) for which items wait for others, to be sent with
-        them in one message. They wait only while many requests are unanswered: single asks are sent at once.
-        With 0 everything is sent at once.
+        `join_window` is the time in seconds (up to 0.002) for which items wait to be sent with others in one
+        message. They wait only under load, so single asks are sent at once. With 0 no item waits.
 
         `predicates` selects nodes for the asks of this RM. It gets a `PredicateCheck` and returns the nodes
-        that it refuses, each with the reason. An async function runs as a task, and a plain one in a thread.
-        `fail_mode` decides a check for which the function has failed, or which it has not answered within
-        `predicate_deadline` seconds (0.01 to 60). `class_by` groups asks with equal results.
+        that it refuses, each with the reason. An async function runs as a task, a plain function in a thread.
+        `fail_mode` decides a check if the function fails, or has no answer after `predicate_deadline` seconds
+        (0.01 to 60). `class_by` groups asks that share results.
 
         `judge_victims` selects victims of preemption. It gets a `PreemptionCheck` and returns the nodes where
-        the ask can run, each with the position of the last victim that has to be stopped. It runs like
-        `predicates`, which is required with it. Without `judge_victims`, victims are chosen by resources
-        alone.
+        the ask can run, each with the position of the last victim that has to be stopped. It needs
+        `predicates`, and runs in the same way. Without `judge_victims` only resources decide on victims.
 
-        `confirm` selects allocations whose requested end the client confirms by itself. With `resubmit` it
-        submits the members of a ``Soft`` gang again that the server has dropped.
+        `confirm` selects the allocations whose end the client confirms by itself on the scheduler's request.
+        With `resubmit` the client submits the dropped members of a ``Soft`` gang again.
 
         `on_container_states`, `on_preemption_notices` and `on_events` run in the loop, and get lists in
         order. Items that arrive while such a function runs wait for its next call.
 
         `on_state_dump` is called for each state dump of the server. Its result becomes a part of the dump: a
-        value that JSON can represent, or JSON as a text, up to 1 MiB. An async function runs as a task, and a
-        plain one in the loop. It may take 5 seconds.
+        value that JSON can represent, or a text that is JSON, up to 1 MiB. An async function runs as a task,
+        and a plain one in the loop. It may take 5 seconds.
 
         Raises ValueError for an argument that cannot be sent, and for a token that would be sent without TLS.
         """
@@ -172,7 +169,7 @@ class Client:
         self.state = StateCalls(self._calls, rm_id, known, retry)
         """The server's state of this RM; see `State`."""
         self.admin = AdminCalls(self._calls, rm_id)
-        """Operators' calls for this RM, including those that the RM itself may make; see `Admin`."""
+        """Operators' calls for this RM, of which the RM itself may make some; see `Admin`."""
         self.preemption = PreemptionCalls(self._context)
         """Answers to notices of preemption, and checkpoints."""
 
@@ -187,14 +184,14 @@ class Client:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Close as `close` does, but stay registered."""
+        """Call `close`; the RM remains registered."""
         await self.close()
 
     async def close(self, *, unregister: bool = False) -> None:
-        """Send queued messages and a goodbye, and end; takes at most 10 seconds.
+        """Send queued messages and a goodbye, then end. This takes at most 10 seconds.
 
-        Nothing is sent without a connection: if necessary, await `ready` first. The server keeps the books of
-        this RM for its next instance. With `unregister` it removes the RM and all its items.
+        Nothing is sent without a connection: if necessary, await `ready` first. The server retains the state
+        of this RM for its next instance. With `unregister` the server removes the RM and all its items.
         """
         await self._connection.close(unregister=unregister)
         await self._calls.close()
@@ -214,15 +211,15 @@ class Client:
         await self._context.send(Packer.nodes, self.cache.add_nodes(nodes))
 
     async def update_node(self, node_id: str, capacity: Mapping[str, int]) -> None:
-        """Change the capacity of a node, but not its allocations. Rejected if the node is unknown."""
+        """Change the capacity of a node, but not its allocations. Raises Rejected for an unknown node."""
         await self._context.send(Packer.nodes, self.cache.update_node(node_id, capacity))
 
     async def drain_node(self, node_id: str) -> None:
-        """Stop new allocations on a node; existing ones are not affected. Rejected if the node is unknown."""
+        """Stop new allocations on a node; others are not affected. Raises Rejected for an unknown node."""
         await self._context.send(Packer.nodes, self.cache.set_drained(node_id, drained=True))
 
     async def undrain_node(self, node_id: str) -> None:
-        """Allow new allocations on a drained node again. Rejected if the node is unknown."""
+        """Allow new allocations on a drained node again. Raises Rejected for an unknown node."""
         await self._context.send(Packer.nodes, self.cache.set_drained(node_id, drained=False))
 
     async def remove_node(self, node_id: str) -> None:
@@ -236,17 +233,17 @@ class Client:
     ) -> None:
         """Submit applications, and ask for the placeholders of their task groups.
 
-        Existing ones are unchanged.
+        Existing applications are unchanged.
 
-        Without `placeholders` no placeholder is submitted: after a restart of your own program, report the
-        placeholders that are allocated, and ask for the others yourself.
+        Without `placeholders` no placeholders are submitted: after a restart of your own program, report the
+        allocated placeholders, and ask for the others yourself.
 
         Answered by ApplicationAccepted or ApplicationRejected, and by ApplicationStateChanged. The client
-        drops an application that has ended. If its id exists in several partitions, the client keeps it until
-        `remove_application`, because answers do not name the partition.
+        drops an application that has ended. But if its id exists in several partitions, the client retains it
+        until `remove_application`, because answers do not name the partition.
         """
         messages = self.cache.submit(applications, int(time.time()) if placeholders else None)
-        # Both are queued before any wait, so that no replay comes between them.
+        # Applications and placeholders are queued without a wait between them, in which a replay could begin.
         self._context.queue(Packer.new_applications, messages.applications)
         await self._context.send(Packer.allocations, messages.placeholders)
 
@@ -260,14 +257,14 @@ class Client:
     async def ask(self, asks: Iterable[Ask]) -> None:
         """Submit any number of asks for allocations. An existing ask is resized to the given resources.
 
-        Answered by AskRejected, or by Allocated as soon as there is room.
+        Answered by AskRejected, or by Allocated once the ask fits.
         """
         await self._context.send(Packer.allocations, self.cache.ask(asks, int(time.time())))
 
     async def report_allocations(self, allocations: Iterable[Allocation]) -> None:
         """Report running allocations, for instance after a restart of the RM.
 
-        The server accepts them even if they exceed a quota. AskRejected follows only for an unknown
+        The server accepts them even if they exceed a quota. Answered only by AskRejected, for an unknown
         application or node.
         """
         await self._context.send(Packer.allocations, self.cache.report(allocations, int(time.time())))
@@ -286,7 +283,7 @@ class Client:
 
         It may be called before the client is ready, and waits at most 10 s for an answer. Raises NotFound for
         an ask that the client or the server does not know, ConnectionLost if the server cannot be reached,
-        and CallFailed if it refuses. `state` has further calls of this kind.
+        and CallFailed if it refuses. `state` has further calls that read state.
         """
         self._context.check()
         return await self.state.explain(key)
@@ -294,13 +291,13 @@ class Client:
     # ---- Configuration ----
 
     async def update_configuration(self, config: str, extra_config: Mapping[str, str] | None = None) -> bool:
-        """Replace the queue configuration; returns False if it was in force already.
+        """Replace the queue configuration; returns False if it is already in force.
 
         Raises ConfigInvalid if the server refuses the queues, RegistrationInvalid if it refuses the extra
         configuration, NotFound while this RM is not registered (await `ready` first), ConnectionLost if the
         server cannot be reached, CallFailed if it refuses the call or fails, and ValueError for an argument
-        that cannot be sent. After an error the old configuration is in force; after a lost connection or a
-        failure, either one may be.
+        that cannot be sent. After a refusal the old configuration is in force; after a lost connection or a
+        failed call it may be the old or the new one.
         """
         self._context.check()
         check_registration(config=config, extra_config=extra_config or {})
@@ -321,13 +318,13 @@ class Client:
         """All events, one by one, until the client is closed.
 
         Only one reader may iterate at a time. An event is acknowledged when the reader requests the next one.
-        The server stops scheduling for this RM while too many events are unacknowledged.
+        While too many events are unacknowledged, the server does not schedule for this RM.
         """
         while (event := await self._context.inbox.next_event()) is not None:
             yield event
 
     async def batches(self) -> AsyncIterator[list[Event]]:
-        """The same events in lists, one for each message of the server, which is cheaper for many events."""
+        """All events as lists, one for each message of the server; for many events cheaper than `events`."""
         while (batch := await self._context.inbox.next_batch()) is not None:
             yield batch
 
@@ -340,7 +337,7 @@ def _checked(join_window: float) -> float:
 
 
 def _of_update(error: CallFailed | NotFound) -> LicorneError:
-    """The error of `Client.update_configuration` for a refusal by the server."""
+    """The error that `Client.update_configuration` raises for a refusal by the server."""
     if isinstance(error, NotFound):
         return NotFound(f"{error}; the client registers when it connects: await `ready` first")
     return RegistrationInvalid(str(error)) if error.reason == "INVALID_ARGUMENT" else error

@@ -20,30 +20,30 @@ from licorne.v1.session_pb2 import PredicateAnswer, PreemptionAnswer, StateDump
 class Inbox:
     """A bounded buffer of events with one reader.
 
-    An event counts as processed when the reader requests the next one.
+    An event counts as processed when the reader requests the next event.
     """
 
     def __init__(self, limit: int, consumed: Callable[[Stamp, int], None]) -> None:
-        """Let about `limit` events wait; `consumed` is called for each processed response."""
+        """Let about `limit` events wait; `consumed` gets stamp and number of each processed response."""
         self._limit = limit
         self._consumed = consumed
         self._batches: deque[tuple[Stamp, int, deque[Event]]] = deque()
         """For each response: its stamp, its number, and its remaining events."""
         self._size = 0
-        """Number of queued events, plus one for each unprocessed response."""
+        """Number of queued events, plus 1 for each unprocessed response."""
         self._news = asyncio.Event()
-        """Set when there may be an event for the reader, or after the end."""
+        """Set when there may be an event for the reader, and after the end."""
         self._room = asyncio.Event()
         """Set while `_size` is below the limit, and after the end."""
         self._room.set()
         self._closed = False
         self._failure: LicorneError | None = None
-        """The error that the reader gets after the last event; None for a regular end."""
+        """The error that the reader gets after the last event; None if the client was closed."""
 
     def put(self, stamp: Stamp, number: int, events: Sequence[Event]) -> None:
-        """Add the events of one response; number 0 is for events that the client creates."""
+        """Add the events of the response with this number; 0 for events that the client creates."""
         self._batches.append((stamp, number, deque(events)))
-        # A response without events takes room too, because it waits for its acknowledgement.
+        # A response without events counts too, because it waits for its acknowledgement.
         self._size += len(events) + 1
         self._news.set()
         if self._size >= self._limit and not self._closed:
@@ -55,11 +55,11 @@ class Inbox:
         return not self._batches
 
     async def room(self) -> None:
-        """Wait until there is room for more events."""
+        """Wait until the buffer is below its limit, or closed."""
         await self._room.wait()
 
     def close(self, failure: LicorneError | None = None) -> None:
-        """Accept no more events. The reader gets the queued ones, and then the failure, if there is one."""
+        """Close the buffer. The reader gets the queued events, and then the failure, if there is one."""
         self._closed = True
         self._failure = failure
         self._room.set()
@@ -90,7 +90,7 @@ class Inbox:
                 stamp, number, events = self._batches[0]
                 if events:
                     return events
-                # All events of this response are processed, because the reader requests more.
+                # The reader requests more, so it has processed all events of this response.
                 self._batches.popleft()
                 self._taken(1)
                 if number:
@@ -111,7 +111,7 @@ class Inbox:
 M = TypeVar("M")
 
 ACK_EVERY = 64
-"""Number of processed responses that are acknowledged without delay. Fewer wait for `ACK_DELAY`."""
+"""Number of processed responses that are acknowledged at once. Fewer wait for `ACK_DELAY`."""
 
 
 class ClientContext:
@@ -127,33 +127,33 @@ class ClientContext:
         self.stats = Stats()
         self.callbacks = CallbackRunners(callbacks, self._answer, self._dump, self.stats, limits.events)
         self.wake = asyncio.Event()
-        """Set when the stream's writer may have work."""
+        """Set when the stream's writer may have something to send."""
         self.outgoing = Outgoing(limits.outgoing, join_window)
         self.inbox = Inbox(limits.events, self.consumed)
         self.live = asyncio.Event()
-        """Set while a stream is open whose session needs no replay, and permanently after the end."""
+        """Set while a stream is open and needs no replay, and permanently after the end."""
         self.leaving = asyncio.Event()
         """Set when the caller closes the client."""
         self.unregister = False
         """True if the goodbye of the closing client asks the server to forget the RM."""
         self.failure: LicorneError | None = None
-        """The error of every method after the end; None before."""
+        """The error that every method raises after the end; None before."""
 
     def consumed(self, stamp: Stamp, number: int) -> None:
         """Record that the caller has processed a response."""
         self.session.consumed(stamp, number)
-        # The first response starts the writer's `ACK_DELAY`; the last one of a full batch ends it.
+        # The first response starts the writer's `ACK_DELAY`; a full batch ends it.
         if self.session.unacknowledged in (1, ACK_EVERY):
             self.wake.set()
 
     def leave(self, *, unregister: bool) -> None:
-        """Make the stream send a goodbye after all other messages, and open no further stream."""
+        """Make the stream send a goodbye after all queued messages, and prevent further streams."""
         self.unregister = unregister
         self.leaving.set()
         self.wake.set()
 
     def end(self, failure: LicorneError | None) -> None:
-        """End the client permanently. Only the first call counts, with its reason."""
+        """End the client permanently, with an error or, for None, `Closed`. Only the first call counts."""
         if self.failure is not None:
             return
         self.failure = failure or Closed("the client was closed")
@@ -170,7 +170,7 @@ class ClientContext:
     def queue(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
         """Queue items for the session.
 
-        Without a session nothing is queued: the replay of the next one sends all items of the cache.
+        Without a session nothing is queued: the next replay sends all items of the cache.
         """
         if self.outgoing.is_open:
             add(self.outgoing.packer, items)
@@ -178,18 +178,18 @@ class ClientContext:
                 self.wake.set()
 
     async def send(self, add: Callable[[Packer, Iterable[M]], None], items: Iterable[M]) -> None:
-        """Queue items for the session, and wait while too much is queued."""
+        """Queue items for the session, and wait while too many are queued."""
         self.check()
         if not self.outgoing.is_open:
             return
         self.queue(add, items)
         if not await self.outgoing.room():
-            # Too much is queued, and no stream takes it.
+            # Too many items are queued, and there is no stream to send them.
             self.give_up_session()
         self.check()
 
     def give_up_session(self) -> None:
-        """Make the next stream begin with a replay; the cache has all queued items."""
+        """Drop all queued items: the next stream begins with a replay, which sends them from the cache."""
         self.session.forget()
         self.outgoing.close()
 

@@ -1,4 +1,4 @@
-"""The connection: opens one stream after the other until the client is closed."""
+"""The connection: opens one stream after another until the client ends."""
 
 import asyncio
 import logging
@@ -23,7 +23,7 @@ from licorne.v1.session_pb2_grpc import SessionStub
 LOG = logging.getLogger("licorne")
 
 MAY_PASS = (ProtocolError, RegistrationInvalid, ConfigInvalid)
-"""Refusals of a message that may have been corrupted on its way. All others end the client at once."""
+"""Refusals whose cause may be a message corrupted on its way. Any other refusal ends the client at once."""
 LOOK_AT = (
     "It was refused again, and nothing was dealt with in between. Look at the versions of client "
     "and server, at what the server logged, and at what changes bytes on the way; TLS notices that."
@@ -31,7 +31,7 @@ LOOK_AT = (
 
 
 NO_CONNECTION = "no connection to %s: %s"
-"""Log message about a stream that broke or could not be opened, for the logger `licorne`."""
+"""Message of the logger `licorne` about a stream that broke or could not be opened."""
 
 
 class Connection:
@@ -46,12 +46,12 @@ class Connection:
         self._backoff = Backoff(retry)
         self._task: asyncio.Task[None] | None = None
         self._down_since = 0.0
-        """Time of the loss of the last session, or of the first attempt, by the loop's clock."""
+        """Time by the loop's clock when the last session was lost; before the first session, of the start."""
         self._redirects = 0
-        """Number of redirects since the last session."""
+        """Number of redirects since the last welcome."""
         self._refused_at: tuple[int, int | None] | None = None
         """Progress at the last refusal: the number of complete replays, and the number of the last processed
-        request, which is None within a replay. None before the first refusal."""
+        request (None during a replay). None before the first refusal."""
 
     def start(self) -> None:
         """Begin to connect in the background."""
@@ -59,7 +59,7 @@ class Connection:
             self._task = asyncio.create_task(self._run())
 
     async def close(self, *, unregister: bool) -> None:
-        """Send queued messages and a goodbye, and end. Without a stream nothing is sent."""
+        """Send queued messages and a goodbye, then end. Without a stream nothing is sent."""
         self._context.leave(unregister=unregister)
         if self._task is not None:
             if self._context.outgoing.streaming:
@@ -98,8 +98,8 @@ class Connection:
         stream = None
         try:
             self._context.stats.streams += 1
-            # There is one channel for each stream: no attempt gets the failure of an earlier one, and each
-            # reads certificates again, which may have been renewed.
+            # Each stream has its own channel, so that no attempt inherits an earlier failure, and renewed
+            # certificates are read.
             address = self._addresses.current
             async with self._dialer.channel(address) as channel:
                 call = SessionStub(channel).Update(metadata=self._dialer.metadata(address))
@@ -120,10 +120,10 @@ class Connection:
         return self._backoff.told(stream.retry_after or self._retry.initial)
 
     def _redirected(self, address: str) -> float:
-        """Change to another address; returns the seconds to wait, and raises as `_lost` does.
+        """Switch to another address; returns the seconds to wait before dialing it. Raises as `_lost` does.
 
-        Only the first redirect is followed at once, so that servers which redirect the client to each other
-        are not overrun.
+        Only the first redirect is followed at once, so that servers that redirect to each other are not
+        overrun.
         """
         self._redirects += 1
         wait = self._backoff.next() if self._redirects > 1 else 0.0
@@ -159,16 +159,16 @@ class Connection:
         return self._backoff.next(exhausted=error.code() is grpc.StatusCode.RESOURCE_EXHAUSTED)
 
     def _is_foreign(self, stream: Stream | None, refused: LicorneError) -> bool:
-        """True if the refusing server may be no Licorne server, as only another server named its address."""
+        """True if the refusal may not be from a Licorne server: only another server named its address."""
         welcomed = stream is not None and stream.welcomed_at is not None
         return not (welcomed or isinstance(refused, SessionFenced)) and self._addresses.refused()
 
     def _refused(self, stream: Stream | None, error: LicorneError) -> float:
         """Decide what follows a refused message; returns and raises as `_ended` does.
 
-        One corrupted byte is enough for a refusal, so the message is sent again by a resumption, or by a
-        replay if a replay was refused. If no message was processed since the last refusal, a replay replaces
-        the resumption. If the replay is refused too, the message would be refused forever.
+        One corrupted byte is enough for a refusal, so the message is sent again: by a resumption, or by a
+        replay if a replay was refused or no message was processed since the last refusal. If a replay is
+        refused a second time without progress, the client ends.
         """
         if self._is_foreign(stream, error):
             self._lost(stream, str(error), answered=True)
@@ -187,15 +187,15 @@ class Connection:
         return self._backoff.next()
 
     def _lost(self, stream: Stream | None, reason: str, *, answered: bool) -> bool:
-        """Record the failure of a stream, or of an attempt to open one, and change to the next address.
+        """Record that a stream broke or could not be opened, and switch to the next address.
 
-        Returns True if it should be dialed at once, see `Addresses.failed`. Raises ConnectionLost after
-        `give_up_after` seconds without a session.
+        Returns True if that address should be dialed at once, see `Addresses.failed`. Raises ConnectionLost
+        after `give_up_after` seconds without a session.
         """
         now = asyncio.get_running_loop().time()
         failures, address = self._addresses.failures, self._addresses.current
         failures[address] += 1
-        # A new reason is logged at once, a repeated one at growing intervals: an outage may last for hours.
+        # A new reason is logged at once, a repeated one ever more rarely: an outage may last for hours.
         if failures[address].bit_count() == 1 or self._addresses.reasons.get(address) != reason:
             LOG.warning(NO_CONNECTION, address, reason)
             self._addresses.reasons[address] = reason

@@ -16,29 +16,29 @@ class ConnectionLost(LicorneError):
 
 
 class SessionFenced(LicorneError):
-    """A newer instance of this resource manager has taken over; this one must stop."""
+    """A newer instance of this resource manager has replaced this one, which must stop."""
 
 
 class Unauthorized(LicorneError):
-    """The server does not know this client, or does not permit it to act as this resource manager."""
+    """The server cannot authenticate this client, or does not permit what it requests."""
 
 
 class ProtocolError(LicorneError):
     """The server does not support the protocol of this client; the text describes the difference.
 
-    Also raised if a message was refused twice with none processed in between. The error's note has advice.
+    Also raised, with advice in a note, if a message was refused twice without progress in between.
     """
 
 
 class RegistrationInvalid(LicorneError):
-    """The server refused the id, version, policy group, build info or extra configuration.
+    """The server refused the RM's id, version, policy group, build info or extra configuration.
 
     The text names the field. A refused queue configuration is `ConfigInvalid`.
     """
 
 
 class ConfigInvalid(LicorneError):
-    """The server refused the queue configuration; `problems` has all problems."""
+    """The server refused a configuration; `problems` has all its problems."""
 
     def __init__(self, text: str, problems: Sequence[str]) -> None:
         """Store the problems, each as the text that the server sent."""
@@ -51,9 +51,9 @@ class NotFound(LicorneError):
 
 
 class StaleRevision(LicorneError):
-    """Another caller has changed the configuration meanwhile; this call has changed nothing.
+    """The configuration was changed since the given revision; this call has changed nothing.
 
-    `revision` is in force now. Read its text before the next change.
+    `revision` is the revision in force. Read its text before the next change.
     """
 
     def __init__(self, text: str, revision: int) -> None:
@@ -65,7 +65,7 @@ class StaleRevision(LicorneError):
 class EventsMissed(LicorneError):
     """Expected events were dropped, or their ids started over.
 
-    Watch `instance` from `next_id` on, and read the current state, as some events are lost.
+    Watch `instance` from `next_id` on, and read the current state, because some events are lost.
     """
 
     def __init__(self, text: str, instance: str, next_id: int) -> None:
@@ -76,10 +76,10 @@ class EventsMissed(LicorneError):
 
 
 class CallFailed(LicorneError):
-    """The server refused a call of `State` or `Admin`, or failed.
+    """The server refused a call of `State` or `Admin`, or failed to carry it out.
 
-    `reason` is for programs: the reason of the server, such as ``RM_CONNECTED``, or else the name of the
-    status of gRPC, such as ``INVALID_ARGUMENT``.
+    `reason` is for programs: the server's reason, such as ``RM_CONNECTED``, or if there is none the name of
+    the gRPC status code, such as ``INVALID_ARGUMENT``.
     """
 
     def __init__(self, text: str, reason: str) -> None:
@@ -89,7 +89,7 @@ class CallFailed(LicorneError):
 
 
 class Rejected(LicorneError):
-    """One item cannot be sent: `key` names the node, application or ask."""
+    """An item cannot be sent; `key` is the id of the node or application, or the key of the ask."""
 
     def __init__(self, key: str, reason: str) -> None:
         """Store the key and the reason; the text of the error is ``key: reason``."""

@@ -1,4 +1,4 @@
-"""Reads of the events of one RM, past and future."""
+"""Calls that read the events of one RM, past and future."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from licorne.v1.state_pb2_grpc import StateAsyncStub
 
 BEHIND_ALL = 2**64 - 1
-"""The highest id, which no event has."""
+"""An id above that of any event."""
 
 
 def _stub(channel: aio.Channel) -> "StateAsyncStub":
@@ -27,7 +27,7 @@ def _stub(channel: aio.Channel) -> "StateAsyncStub":
 
 
 class EventCalls(OfOneRm):
-    """Reads of the events of the named RM."""
+    """The part of `StateCalls` for the events of one RM."""
 
     def __init__(self, calls: Calls, rm_id: str = "", retry: RetryConfig | None = None) -> None:
         """`retry` is the back-off of a watch that connects again."""
@@ -37,7 +37,7 @@ class EventCalls(OfOneRm):
     async def kept_events(self, start: int = 0, count: int = 0) -> pb.ListEventsResponse:
         """Past events of the RM from the id `start` on, and the range of ids in the log.
 
-        There are at most `count` events; 0 means as many as fit into one answer.
+        At most `count` events are returned; 0 means as many as fit into one answer.
         """
         check_arguments(start=start, count=count)
         request = pb.ListEventsRequest(rm_id=self.rm_id, start=start, count=count)
@@ -46,15 +46,15 @@ class EventCalls(OfOneRm):
     async def watch_events(
         self, start: int | None = None, *, instance: str = ""
     ) -> AsyncGenerator[EventRecord, None]:
-        """Events of the RM as they happen, from the id `start` on, by default from now on.
+        """Events of the RM as they occur, from the id `start` on; by default from now on.
 
-        A lost connection is opened again as often as necessary, without losing events. A restarted server is
-        called until the RM has registered again. `instance` is that of the `kept_events` that contained
-        `start`.
+        A lost connection is opened again as often as necessary, without losing events. After a restart of the
+        server the call is repeated until the RM has registered again. `instance` is the field of this name in
+        the answer of `kept_events` that contained `start`.
 
-        Raises EventsMissed if expected events were dropped, and after a restart of the server or a
-        registration of the RM, as ids start over. Use `contextlib.aclosing` to leave the loop, or the call
-        stays open until the iterator is collected.
+        Raises EventsMissed if expected events were dropped, and after a restart of the server or a new
+        registration of the RM, because ids start over. Use `contextlib.aclosing` to leave the loop: otherwise
+        the call stays open until the iterator is collected.
         """
         check_arguments(start=0 if start is None else start, instance=instance)
         if start is None:
@@ -81,7 +81,7 @@ class EventCalls(OfOneRm):
                 if not is_lost:
                     raise
             except EventsMissed as missed:
-                # Even a slow watcher may have missed no event yet.
+                # A slow watcher may have missed no event.
                 if (missed.instance, missed.next_id) != (instance, start):
                     raise
             await asyncio.sleep(backoff.next())

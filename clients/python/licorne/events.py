@@ -9,7 +9,7 @@ from licorne.model import Application, Ask, Node, Termination
 
 @dataclass(frozen=True, slots=True)
 class NodeAccepted:
-    """The server has accepted the node, and may place asks on it."""
+    """The server has accepted the node, and may allocate asks to it."""
 
     node_id: str
 
@@ -49,7 +49,7 @@ class ApplicationStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class Allocated:
-    """An ask was allocated to a node: start it there. A placeholder only reserves the room."""
+    """An ask was allocated to a node: start it there. A placeholder only holds the resources."""
 
     key: str
     application_id: str
@@ -71,11 +71,11 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class ReleaseRequested:
-    """The scheduler wants an allocation to end.
+    """The scheduler requests the end of an allocation.
 
-    Stop it, then call `Client.release` with its key and this `termination`; until then nothing is freed. If
-    the client has `confirmed` the end by itself (see `Confirm`), there is nothing left to do. After a replay
-    the server may repeat the request.
+    Stop it, then call `Client.release` with its key and this `termination`; until then its resources are
+    not freed. If `confirmed`, the client has already done so (see `Confirm`). After a replay the server
+    may repeat the request.
     """
 
     key: str
@@ -89,9 +89,9 @@ class ReleaseRequested:
 
 @dataclass(frozen=True, slots=True)
 class AskDropped:
-    """The server has dropped an ask, because the placeholders of its gang have waited too long.
+    """The server has dropped an ask because the placeholders of its gang have waited too long.
 
-    The client has dropped it too. If it is `resubmitted`, the client submits it again once the application is
+    The client has dropped the ask too. If `resubmitted`, it will submit the ask again once the application is
     Accepted.
     """
 
@@ -106,7 +106,7 @@ class AskDropped:
 class AskRejected:
     """The server has refused an ask or a reported allocation, and the client has dropped it.
 
-    After a refused change, the client keeps the former ask instead.
+    If only a change was refused, the client retains the former ask.
     """
 
     key: str
@@ -127,8 +127,7 @@ class Drained:
 class Reconnected:
     """A lost stream was replaced.
 
-    With `resumed` the session continues where it was interrupted. Otherwise a replay has sent the whole state
-    again.
+    If `resumed`, the session continues where it was interrupted. Otherwise a replay has sent the whole state.
     """
 
     resumed: bool
@@ -170,11 +169,11 @@ class KnownApplication:
 
     application: Application
     number: int
-    """Number that rises with every submitted application; a replay sends them in this order."""
+    """Position in the order of submission, in which a replay sends the applications."""
     accepted: bool = False
     """True if the server has accepted the application since the last registration."""
     told_accepted: bool = False
-    """True if the caller has received the event of acceptance, of which there is at most one."""
+    """True if the caller has received `ApplicationAccepted`, which is sent at most once."""
     told_state: str = ""
     """The state in the last event to the caller."""
     heard: ApplicationStateChanged | None = None
@@ -186,7 +185,7 @@ class KnownAsk(NamedTuple):
 
     ask: Ask
     asked_at: int
-    """Time of the caller's request, in unix seconds."""
+    """Time of the caller's ask or report, in unix seconds."""
     node_id: str = ""
     """The node to which the ask is allocated; empty while it is pending."""
 

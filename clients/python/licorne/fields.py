@@ -1,6 +1,6 @@
-"""Checks the caller's items before they are used.
+"""Checks the caller's items before they are stored or sent.
 
-A field that cannot be sent is refused with its name and its value. Protobuf would name neither, and would
+An invalid field raises Rejected with the field's name and value. Protobuf would name neither, and would
 accept None as unset and bytes as text. An argument of the wrong type is an error in the program, so it raises
 TypeError.
 """
@@ -131,7 +131,7 @@ _REGISTRATION: Mapping[str, Check] = {
 
 
 def nodes(given: Iterable[Node]) -> list[Node]:
-    """The nodes. Raises TypeError if they are not an iterable of nodes, and Rejected for an invalid field."""
+    """List the nodes. Raises TypeError for anything but nodes, and Rejected for an invalid field."""
     taken = _listed("nodes", "Node", Node, given)
     for item in taken:
         _check(item, _NODE, item.node_id)
@@ -139,7 +139,7 @@ def nodes(given: Iterable[Node]) -> list[Node]:
 
 
 def applications(given: Iterable[Application]) -> list[Application]:
-    """The applications. Raises as `nodes` does."""
+    """List the applications. Raises TypeError and Rejected like `nodes`."""
     taken = _listed("applications", "Application", Application, given)
     for item in taken:
         _check(item, _APPLICATION, item.application_id)
@@ -164,7 +164,7 @@ def _check_gang(item: Application) -> None:
 
 
 def asks(given: Iterable[Ask], name: str = "asks") -> list[Ask]:
-    """The asks. Raises as `nodes` does."""
+    """List the asks; `name` is the argument in an error. Raises TypeError and Rejected like `nodes`."""
     taken = _listed(name, "Ask", Ask, given)
     for item in taken:
         _check(item, _ASK, item.key)
@@ -180,7 +180,7 @@ def _check_tags(item: Ask | Application, key: str) -> None:
 
 
 def allocations(given: Iterable[Allocation]) -> list[Allocation]:
-    """The allocations. Raises as `nodes` does."""
+    """List the allocations. Raises TypeError and Rejected like `nodes`."""
     taken = _listed("allocations", "Allocation", Allocation, given)
     for item, ask in zip(taken, asks([item.ask for item in taken], "ask"), strict=True):
         _check(item, {"node_id": text}, ask.key)
@@ -188,19 +188,19 @@ def allocations(given: Iterable[Allocation]) -> list[Allocation]:
 
 
 def keys(given: Iterable[str]) -> list[str]:
-    """The keys of asks. Raises TypeError if they are not an iterable of texts."""
+    """List the keys of asks. Raises TypeError for anything but texts."""
     return _listed("keys", "keys", str, given)
 
 
 def identifier(name: str, given: str) -> str:
-    """The id in a method's argument. Raises TypeError if it is not a text."""
+    """Return the id in the argument `name`. Raises TypeError if it is not a text."""
     if not isinstance(given, str):
         raise TypeError(f"{name} is {shown(given)}: it must be a text")
     return given
 
 
 def check_registration(**values: object) -> None:
-    """Raises ValueError for the first argument of a client that cannot be sent."""
+    """Raise ValueError for the first of a client's arguments that cannot be sent."""
     for name, value in values.items():
         problem = _REGISTRATION[name](name, value)
         if problem:
@@ -208,7 +208,7 @@ def check_registration(**values: object) -> None:
 
 
 def _listed(name: str, wanted: str, kind: type[T], given: Iterable[T]) -> list[T]:
-    """The items of an argument. A text is refused, although its characters can be iterated."""
+    """List the items of an argument. Raises TypeError for a text, although its characters can be iterated."""
     if isinstance(given, str | bytes | kind) or not isinstance(given, Iterable):
         raise TypeError(f"{name} is {shown(given)}: it must be a list of {wanted}")
     taken = list(given)

@@ -1,6 +1,6 @@
-"""Items of a resource manager for the scheduler. Amounts are bytes, milli-cores or counts.
+"""The items that a resource manager sends to the scheduler. Amounts are bytes, milli-cores or counts.
 
-Placeholders of a gang are asks too.
+The placeholders of a gang are asks too.
 """
 
 from collections import Counter
@@ -25,14 +25,14 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroup:
-    """Equal members of a gang. A placeholder holds the room of each member until the member's ask."""
+    """Equal members of a gang. A placeholder holds resources for each member until the member replaces it."""
 
     name: str
     """Name of the group, unique in its application: the `task_group` of its members' asks."""
     members: int
     """Number of placeholders; 1 or more."""
     resources: Mapping[str, int]
-    """Resources of one placeholder. A member that needs more of any resource type cannot replace it."""
+    """Resources of one placeholder. A member that needs more of any resource cannot replace it."""
     priority: int = 0
     tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
     """Tags of every placeholder, such as node constraints."""
@@ -42,7 +42,7 @@ class TaskGroup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Application:
-    """A group of asks with an owner. Placement rules of the server choose its queue."""
+    """A group of asks with an owner. The server's placement rules choose its queue."""
 
     application_id: str
     queue: str = ""
@@ -52,36 +52,36 @@ class Application:
     tags: Mapping[str, str] = field(default_factory=dict)
     partition: str = DEFAULT_PARTITION
     task_groups: tuple[TaskGroup, ...] = ()
-    """For a gang: its groups. The client submits asks for their placeholders; see `licorne.model`."""
+    """For a gang: its groups. The client submits asks for their placeholders."""
     placeholder_resources: Mapping[str, int] = field(default_factory=dict)
-    """For a gang whose placeholders you submit yourself: their total resources. Not used with task groups,
+    """For a gang whose placeholders you submit yourself: their total resources. Not allowed with task groups,
     for which the client computes the total.
     """
     placeholder_timeout: float = 0
     """For a gang: seconds that its placeholders may wait; 0 for the server's default of 900 s."""
     gang_style: str = ""
-    """For a gang whose placeholders have timed out: with ``Hard`` it fails, with ``Soft`` it continues
-    without them. Empty means ``Soft``.
+    """Effect of a timeout of the gang's placeholders: with ``Hard`` the application fails, with ``Soft`` it
+    continues without placeholders. Empty means ``Soft``.
     """
     runtime: int = 0
-    """Runtime of each of its asks in seconds, unless the ask has its own runtime; 0 if unknown. Decisions
-    rely on this promise, but it is not enforced.
+    """Expected runtime of each ask without its own runtime, in seconds; 0 if unknown. Decisions rely on it,
+    but it is not enforced.
     """
     start_by: int = 0
-    """Latest wanted start time of its asks, in unix seconds; 0 if there is none."""
+    """Latest desired start of each ask without its own time, in unix seconds; 0 for none."""
     topology: str = ""
-    """For a gang: with ``required=rack`` it is placed inside one domain of that level or not at all, with
-    ``preferred=rack`` inside one if possible."""
+    """For a gang: with ``required=rack`` all members must be placed inside one domain of the level, with
+    ``preferred=rack`` they are if possible."""
     gang_slice: str = ""
-    """For a gang: ``size=18,level=nvlink`` places its members in slices of 18, each inside one domain of
-    that level."""
+    """For a gang: with ``size=18,level=nvlink`` its members are placed in slices of 18, each slice inside one
+    domain of the level."""
     gang_min: int = 0
     """For an elastic gang, which has no placeholders: the number of asks with a `task_group` that start
     together; 0 for a gang that is not elastic."""
     gang_max: int = 0
     """For an elastic gang: the maximum number of members; 0 for no limit."""
     gang_step: int = 0
-    """For an elastic gang: number of members by which it grows beyond its minimum, and shrinks; 0 for 1."""
+    """For an elastic gang: number of members by which it grows beyond its minimum or shrinks; 0 means 1."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -100,62 +100,62 @@ class Ask:
     tags: Mapping[str, str] = field(default_factory=lambda: _NO_TAGS)
     partition: str = DEFAULT_PARTITION
     originator: bool = False
-    """True if the ask started the application, as a driver does. Its allocation is preempted after others."""
+    """True if the ask started the application, like a driver. Its allocation is preempted last."""
     allow_preempt_self: bool = False
-    """True if the allocation may be preempted by choice; others are preempted only if nothing else helps."""
+    """True if the allocation is a preferred victim; others are preempted only if no such victim helps."""
     allow_preempt_other: bool = False
     """True if allocations of other queues may be preempted for the ask."""
     placeholder: bool = False
-    """True for an ask that only holds the room of a member of its task group."""
+    """True for an ask that only holds resources for a member of its task group."""
     task_group: str = ""
-    """The task group of the ask in a gang."""
+    """Name of the ask's task group in a gang; empty if it has none."""
     required_node: str = ""
     """The only node on which the ask may run, drained or not; empty for any node. It has at most 512
     characters, all printable."""
     predicate_class: str = ""
-    """Asks of equal classes share the results of predicate checks, see `ClassBy`. It has the same limits as
-    `required_node`.
+    """Asks with equal classes share the results of predicate checks, see `ClassBy`. It has at most 512
+    characters, all printable.
     """
     traceparent: str = ""
     """The trace to which the ask belongs, in the format of W3C Trace Context:
     ``00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01``; empty if there is none."""
     runtime: int = 0
-    """Runtime of the ask in seconds; 0 for the runtime of its application."""
+    """Expected runtime in seconds; 0 for that of the application."""
     start_by: int = 0
-    """Latest wanted start time, in unix seconds; 0 for that of the application."""
+    """Latest desired start, in unix seconds; 0 for that of the application."""
     started: int = 0
-    """Time at which the allocation began, in unix seconds, not in the future; 0 if unknown, or not
-    running."""
+    """Start of the running allocation, in unix seconds, not in the future; 0 if unknown or if the ask is not
+    allocated."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """An ask that already runs on a node, for instance since before a restart."""
+    """An allocation that already runs on a node, for instance after a restart of the resource manager."""
 
     ask: Ask
     node_id: str
 
 
 class Termination(Enum):
-    """Reason for the end of an allocation. The numbers are those of the wire."""
+    """Reason for the end of an allocation. The numbers are those of `si.v1`."""
 
     STOPPED = 1
     """The resource manager no longer wants the allocation, or it has ended by itself."""
     TIMEOUT = 2
-    """The allocation has waited as a placeholder for too long, or cannot be replaced."""
+    """The allocation is a placeholder that has waited too long, or that no member can replace."""
     PREEMPTED = 3
-    """The scheduler needs the room for an ask that has a stronger claim."""
+    """The scheduler needs the resources for an ask with a stronger claim."""
     REPLACED = 4
-    """The allocation was a placeholder, which a member of its task group replaces."""
+    """The allocation is a placeholder that a member of its task group replaces."""
 
 
 def placeholder_key(application_id: str, group: str, number: int) -> str:
-    """The key of a placeholder that the client submits; `number` counts from 1 in its group."""
+    """The key of a placeholder that the client submits; `number` counts from 1 in each group."""
     return f"{application_id}-{group}-placeholder-{number}"
 
 
 def placeholder_ask(application: Application) -> Mapping[str, int]:
-    """Total resources of the application's placeholders; empty if it is not a gang."""
+    """Total resources of the placeholders of an application; empty if it has none."""
     if not application.task_groups:
         return application.placeholder_resources
     total: Counter[str] = Counter()

@@ -14,22 +14,22 @@ from licorne.values import flag, seconds, shown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TlsConfig:
-    """Certificate files in PEM. They can be renewed, because they are read again for every new channel.
+    """Certificate files in PEM. They can be replaced at any time, because every new channel reads them again.
 
-    With `certificate` and `key` the server can authenticate the client (mutual TLS).
+    `certificate` and `key` are needed for mutual TLS, in which the server authenticates the client.
     """
 
     ca: Path | None = None
-    """The trusted certificate authorities; None for those of gRPC."""
+    """The trusted certificate authorities; None for the default ones of gRPC."""
     certificate: Path | None = None
     """The client's certificate chain."""
     key: Path | None = None
     """The private key of the client's certificate."""
     server_name: str = ""
-    """The name expected in the server's certificate; empty for the host of the target."""
+    """The name expected in the server's certificate; empty for the host name of the target."""
 
     def credentials(self) -> grpc.ChannelCredentials:
-        """The credentials in the current files. Raises OSError if a file cannot be read."""
+        """Read the files. Raises OSError if a file cannot be read."""
         return grpc.ssl_channel_credentials(
             root_certificates=_read(self.ca),
             private_key=_read(self.key),
@@ -38,14 +38,14 @@ class TlsConfig:
 
 
 Token = Path | Callable[[], str]
-"""A bearer token: a file that contains it, or a function that returns it. It can be renewed, because it is
-read for every new stream. The function must not block."""
+"""A bearer token: a file that contains it, or a function that returns it and must not block. It can be
+replaced at any time, because every new stream and call reads it again."""
 
 
 def authorization(token: Token | None) -> tuple[tuple[str, str], ...]:
     """The metadata that sends the token with a call.
 
-    Raises OSError when the file cannot be read, and Unauthorized for a malformed token.
+    Raises OSError if the file cannot be read, and Unauthorized for a malformed token.
     """
     if token is None:
         return ()
@@ -90,29 +90,29 @@ class RetryConfig:
 
     The wait is random, between 0 and three quarters of a ceiling. The ceiling starts at `initial` and doubles
     with every failure. With the defaults no wait is longer than 1.5 s, so that clients return within 2 s
-    after a server does. A wait that the server requests is observed: it takes at least that long, and up to
-    half as much more.
+    after the server does. If the server requests a wait, the client waits between 1 and 1.5 times as long,
+    at random.
 
     Raises ValueError for a time that is negative or not a number.
     """
 
     initial: float = 0.1
-    """The first ceiling, in seconds."""
+    """The ceiling of the first wait, in seconds."""
     maximum: float = 2.0
-    """The last ceiling, in seconds."""
+    """The highest ceiling, in seconds."""
     exhausted: float = 30.0
-    """The last ceiling while the server answers that it has no capacity (``RESOURCE_EXHAUSTED``), if it is
-    higher than `maximum`.
+    """The highest ceiling while the server reports a lack of capacity (``RESOURCE_EXHAUSTED``), in seconds;
+    ignored below `maximum`.
     """
     stable: float = 2.0
-    """Seconds that a stream must last before its welcome resets the ceiling to `initial`. Otherwise clients
-    would overrun a server that welcomes and then drops them.
+    """Seconds that a stream must last to reset the ceiling to `initial`. Without this, clients would overrun
+    a server that welcomes and then drops them.
     """
     give_up_after: float | None = None
-    """Seconds without a session after which the client fails with `ConnectionLost`; None for never."""
+    """Seconds without a session after which the client ends with `ConnectionLost`; None for never."""
 
     def __post_init__(self) -> None:
-        """Check the times."""
+        """Raise ValueError for an invalid time."""
         for name in ("initial", "maximum", "exhausted", "stable", "give_up_after"):
             value = getattr(self, name)
             unset = name == "give_up_after" and value is None
@@ -123,16 +123,16 @@ class RetryConfig:
 class Confirm(Enum):
     """Allocations whose end the client confirms by itself when the scheduler requests it.
 
-    It confirms immediately, and the scheduler reuses the room immediately. So allocations that have to be
-    stopped first must not be included.
+    The scheduler then reuses their resources immediately. So allocations that have to be stopped first must
+    not be included.
     """
 
     NOTHING = "nothing"
-    """No allocations: for a resource manager that runs pods, such as pause pods, in its placeholders."""
+    """No allocations: for a resource manager whose placeholders run something, such as pause pods."""
     PLACEHOLDERS = "placeholders"
-    """Placeholders: for a resource manager that runs nothing in placeholders. This is the default."""
+    """Only placeholders: for a resource manager that runs nothing in placeholders. This is the default."""
     EVERYTHING = "everything"
-    """Preempted allocations too, not only placeholders: for simulations and tests."""
+    """All allocations, also preempted ones: for simulations and tests."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,10 +145,10 @@ class GangOptions:
     confirm: Confirm = Confirm.PLACEHOLDERS
     """Allocations whose end the client confirms by itself."""
     resubmit: bool = False
-    """True to submit the members of a ``Soft`` gang again that the server has dropped."""
+    """True to submit the dropped members of a ``Soft`` gang again."""
 
     def __post_init__(self) -> None:
-        """Check the types."""
+        """Raise ValueError for a value of another type."""
         if not isinstance(self.confirm, Confirm):
             raise ValueError(f"confirm is {shown(self.confirm)}: it must be a Confirm")
         if problem := flag("resubmit", self.resubmit):
@@ -163,16 +163,16 @@ class Limits:
     """
 
     outgoing: int = 50_000
-    """Maximum number of items that wait to be sent. If there are more, the client's methods wait."""
+    """Number of items that may wait to be sent. If there are more, the client's methods wait."""
     resend: int = 1_000
-    """Sent requests that are retained for a resumption. If more are lost, a replay is needed."""
+    """Number of sent requests that are retained for a resumption. If more are lost, a replay is needed."""
     events: int = 50_000
-    """Events that may wait for their reader. If there are more, the client stops reading from the server,
-    which then stops scheduling for this RM.
+    """Number of events that may wait for their reader. If there are more, the client stops reading from the
+    server, which then stops scheduling for this RM.
     """
 
     def __post_init__(self) -> None:
-        """Check the limits."""
+        """Raise ValueError for an invalid limit."""
         for name in ("outgoing", "resend", "events"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:

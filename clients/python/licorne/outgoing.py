@@ -1,4 +1,4 @@
-"""The bounded queue of unsent requests, and the window in which items are joined into requests."""
+"""The bounded queue of unsent requests, and the time window in which items are joined into requests."""
 
 import asyncio
 from collections import deque
@@ -22,34 +22,34 @@ from licorne.v1.session_pb2 import (
 )
 
 MAX_BYTES = 512 * 1024
-"""Maximum bytes of items in one request. Servers accept a few MiB; smaller requests block them less."""
+"""Maximum bytes of items joined into one request. Servers accept a few MiB; smaller requests block less."""
 
 
 class Packer:
-    """A queue of requests. Items are joined into the last request as long as their order is preserved.
+    """A queue of requests. Items join the last request as long as their order is preserved.
 
-    An item joins the last request if that has items of the same kind, and room. An addition does not join a
-    request with removals, because the server handles the additions of a request before its removals.
-    Otherwise the item begins a new request. No item joins an earlier request, so no item overtakes another.
+    An item joins the last request if that is not full and has items of the same kind. But an addition does
+    not join a request with removals, because the server handles the additions of a request first. All other
+    items begin a new request. No item joins an earlier request, so none overtakes another.
     `clients/conformance/joining.json` has cases for all languages.
     """
 
     def __init__(self, max_items: int = 1000) -> None:
-        """Start empty; a request gets at most `max_items` items."""
+        """Start empty; a request has at most `max_items` items."""
         self.max_items = max_items
-        """Maximum number of items in one request, from now on."""
+        """Maximum number of items in one request; a change affects only later additions."""
         self.items = 0
         """Number of items in all requests."""
         self._requests: deque[UpdateRequest] = deque()
         """The requests, the oldest first."""
         self._counts: deque[int] = deque()
-        """Number of items in each of the requests."""
+        """Number of items in each request."""
         self._kind = ""
-        """Name of the field with the items in the last request."""
+        """Name of the field for the items of the last request."""
         self._removing = False
-        """True if the last request has a removal."""
+        """True if the last request has removals."""
         self._bytes = 0
-        """Number of bytes of the items in the last request."""
+        """Bytes of the items in the last request."""
 
     def __len__(self) -> int:
         """Number of requests."""
@@ -84,12 +84,12 @@ class Packer:
             tail.allocations.releases.allocationsToRelease.append(item)
 
     def notice_answers(self, items: Iterable[NoticeAnswer]) -> None:
-        """Add answers to notices, behind the checkpoints that were reported before."""
+        """Add answers to preemption notices, behind checkpoints that were reported earlier."""
         for item in items:
             self._tail("notice_answers", item.ByteSize()).notice_answers.answers.append(item)
 
     def _tail(self, kind: str, size: int, *, removal: bool = False) -> UpdateRequest:
-        """The request for the next item, which is of this kind and has `size` bytes."""
+        """The last request, or a new one, for an item of this kind with `size` bytes."""
         fits = (
             self._requests
             and kind == self._kind
@@ -110,7 +110,7 @@ class Packer:
 
     @property
     def takes_more(self) -> bool:
-        """True if there is a single request with room for further items."""
+        """True if there is only one request, and it is not full."""
         return len(self._requests) == 1 and self._counts[0] < self.max_items and self._bytes < MAX_BYTES
 
     def take(self) -> UpdateRequest | None:
@@ -128,19 +128,19 @@ class Packer:
 
 
 MAX_JOIN_WINDOW = 0.002
-"""Maximum window in seconds, which is short compared with the deadline of a predicate check."""
+"""Maximum window in seconds: short compared with the deadline of a predicate check."""
 
 BUSY = 8
-"""Number of items in one request, or of requests that the server has not processed, at which a window begins.
-An RM that waits for each answer before the next ask never reaches it.
+"""Number of items in one request, or of unprocessed requests, from which a window begins. An RM that waits
+for each answer before its next ask never reaches it.
 """
 
 
 class JoinWindow:
-    """Delays requests by a window while many items are unprocessed.
+    """Delays requests by a window while the server has a backlog.
 
-    Without load there is no window, and the next request is sent at once, so single asks never wait. Times
-    are those of one monotonic clock.
+    Without load there is no window, so single asks are sent at once. All times are seconds of one monotonic
+    clock.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -165,32 +165,32 @@ MAX_ANSWERS = 1000
 
 
 class Outgoing:
-    """The requests of the session that are not sent yet.
+    """The unsent requests of the session.
 
-    The queue is closed while there is no session, because the replay of the next one sends the whole state.
-    It is open, even without a stream, while the session can be resumed.
+    The queue is closed while there is no session, because the next session begins with a replay of the whole
+    state. It is open, even without a stream, while the session can be resumed.
     """
 
     def __init__(self, limit: int, join_window: float) -> None:
         """Queue about `limit` items, and join those added within `join_window` seconds."""
         self._window = JoinWindow(join_window)
         self._holds = False
-        """True while the writer waits for the end of the window, with one request queued."""
+        """True while the writer waits for the end of the window with one queued request."""
         self.packer = Packer()
         """The requests with the caller's items."""
         self._answers: deque[PredicateAnswer] = deque()
-        """The answers to predicate checks, which are sent first."""
+        """The answers to predicate checks, which are sent before everything else."""
         self._victims: deque[PreemptionAnswer] = deque()
-        """The answers to preemption checks, which are sent next."""
+        """The answers to preemption checks, which are sent after answers to predicate checks."""
         self._dump: StateDump | None = None
-        """The answer to a request for the state; a newer one replaces it."""
+        """The answer to a request for a state dump; a newer answer replaces it."""
         self._limit = limit
         self.is_open = False
         """True if there is a session for which requests are queued."""
         self.streaming = False
         """True if the session has an open stream."""
         self._room = asyncio.Event()
-        """Set unless a caller waits for room."""
+        """Cleared while a caller waits until the queue is below its limit."""
         self._room.set()
 
     def open(self, max_items: int) -> None:
@@ -212,7 +212,7 @@ class Outgoing:
         self._room.set()
 
     def clear(self) -> None:
-        """Drop all that is queued."""
+        """Drop all queued requests, answers and the dump."""
         self.packer.clear()
         self._answers.clear()
         self._victims.clear()
@@ -224,33 +224,33 @@ class Outgoing:
         return not (self.packer or self._answers or self._victims or self._dump)
 
     def answer(self, answer: PredicateAnswer | PreemptionAnswer) -> None:
-        """Queue an answer behind others of its kind and before all items, because the server waits for it."""
+        """Queue an answer behind others of its kind, but before all items: the server waits for it."""
         if isinstance(answer, PredicateAnswer):
             self._answers.append(answer)
         else:
             self._victims.append(answer)
 
     def dump(self, dump: StateDump) -> None:
-        """Queue a state dump, which the server has requested, behind answers and before all items."""
+        """Queue a requested state dump, which is sent after all answers and before all items."""
         self._dump = dump
 
     def hold(self, now: float) -> float:
-        """Seconds for which the writer holds a single queued request for more items; 0 to send it."""
+        """Seconds for which the writer holds the only queued request for more items; 0 to send it now."""
         left = self._window.left(now)
         self._holds = left > 0 and self._may_wait
         return left if self._holds else 0.0
 
     @property
     def is_held(self) -> bool:
-        """True if queued items may wait for the writer, which waits for the end of its window."""
+        """True if queued items need not wake the writer, which waits for the end of its window."""
         return self._holds and self._may_wait
 
     @property
     def _may_wait(self) -> bool:
         """True unless a request has to be sent now.
 
-        A request is sent now if it is full, if another one is behind it, or if a caller waits for room.
-        Answers and dumps never wait.
+        A request is sent now if it is full, if another request is behind it, or if a caller waits for the
+        queue to shrink. Answers and dumps never wait.
         """
         return (
             self.packer.takes_more
@@ -278,7 +278,7 @@ class Outgoing:
         return request
 
     async def room(self) -> bool:
-        """Wait until there is room. Returns False at once if no stream can send."""
+        """Wait until the queue is below its limit. Returns False if there is no stream to send requests."""
         if self.packer.items < self._limit:
             return True
         if not self.streaming:
@@ -309,10 +309,10 @@ class Replay:
         self._applications = [(known.application, key in busy) for key, known in cache.applications.items()]
 
     def requests(self, max_items: int) -> Iterator[UpdateRequest]:
-        """The requests: begin; nodes, applications, allocations and asks; end with their counts.
+        """The requests: a begin; nodes, applications, allocations and asks; an end with their counts.
 
-        No request has more than `max_items` items. Applications that have allocations are forced, because
-        the server must not reject running work.
+        No request has more than `max_items` items. Applications with allocations are forced, because the
+        server must not reject running work.
         """
         yield UpdateRequest(replay_begin=ReplayBegin())
         packer = Packer(max_items)
@@ -337,7 +337,7 @@ class Replay:
 
 
 def _full(packer: Packer) -> Iterator[UpdateRequest]:
-    """All requests but the last one, which has room for more items."""
+    """Take all requests except the last one, which may accept more items."""
     while len(packer) > 1:
         request = packer.take()
         assert request is not None

@@ -1,4 +1,4 @@
-"""Messages of a resource manager about preemption: answers to notices, and checkpoints."""
+"""A resource manager's messages about preemption: answers to notices, and checkpoints."""
 
 import dataclasses
 import math
@@ -16,7 +16,7 @@ MAX_AFTER = 1_000_000.0
 
 
 class PreemptionCalls:
-    """Answers to notices of preemption, and checkpoints: the class of `Client.preemption`.
+    """Methods for notices of preemption and for checkpoints: the class of `Client.preemption`.
 
     Every method raises the error that has ended the client, if any, and ValueError for a time out of range.
     """
@@ -26,10 +26,10 @@ class PreemptionCalls:
         self._context = context
 
     async def ready(self, key: str, *, after: float = 0.0) -> None:
-        """Answer a `PreemptionNotice`: the allocation may be stopped now, or `after` some seconds.
+        """Answer a `PreemptionNotice`: the allocation may be stopped now, or in `after` seconds.
 
-        A delay is accepted once for each notice, up to its deadline. Without an answer the allocation is
-        stopped at the deadline. Allocations without a notice are ignored.
+        The server accepts one delay for each notice, up to its deadline. Without an answer the allocation is
+        stopped at the deadline. Keys without a notice are ignored.
         """
         if problem := seconds("after", after, 0.0, MAX_AFTER):
             raise ValueError(problem)

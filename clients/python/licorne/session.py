@@ -1,8 +1,8 @@
-"""Numbers, acknowledgements and resumption of one session, without a stream or loop; and counts of a client.
+"""Numbers, acknowledgements and resumption of one session, without access to a stream; and a client's counts.
 
-Both sides number their messages from 1, across all streams of a session. Each side acknowledges the number up
-to which it has processed the messages of its peer. A request is retained until the server has processed it,
-and is sent again when the session is resumed.
+Both sides number their messages from 1, across all streams of a session. Each side acknowledges the number of
+its peer's last message that it has processed. A request is retained until the server has processed it, and is
+sent again when the session is resumed.
 """
 
 from collections import deque
@@ -30,7 +30,7 @@ class Session:
         resend: int,
         callbacks: Callbacks | None = None,
     ) -> None:
-        """Keep up to `resend` requests for a resumption. `instance` fences lower instances."""
+        """Retain up to `resend` requests for a resumption. The server refuses instances below `instance`."""
         self._rm_id = rm_id
         self._instance = instance
         self.registration = registration
@@ -38,9 +38,9 @@ class Session:
         self._resend = resend
         self._callbacks = callbacks
         self._token = ""
-        """The token of the last welcome; empty if the next hello must not resume."""
+        """The token of the last welcome; empty if the next hello must not request a resumption."""
         self._given_up = False
-        """True if the session was given up after the last hello had requested its resumption."""
+        """True if the session was given up while a hello requested its resumption."""
         self.stamp: Stamp = (0, 0)
         """Epoch and session of the last response."""
         self._sent = 0
@@ -75,7 +75,7 @@ class Session:
 
     @property
     def unprocessed(self) -> int:
-        """Number of requests that were sent, and not acknowledged by the server."""
+        """Number of sent requests that the server has not acknowledged."""
         return self._sent - self._processed
 
     @property
@@ -85,7 +85,7 @@ class Session:
 
     @property
     def unacknowledged(self) -> int:
-        """Number of responses that the caller has processed, but that are not acknowledged to the server."""
+        """Number of responses that the caller has processed and the client has not acknowledged."""
         return self._consumed - self._acknowledged
 
     def forget(self) -> None:
@@ -112,10 +112,10 @@ class Session:
     def welcome(self, response: UpdateResponse) -> list[UpdateRequest] | None:
         """Process the server's answer to the hello.
 
-        Returns the requests to send again if the session is resumed, or None if it is new, so that a replay
-        is needed. Raises ConnectionLost for a stamp below the last one, which is from a server that no longer
-        owns this resource manager; and if the session was given up after the hello but is resumed, because
-        its queued requests were dropped and a replay is needed.
+        Returns the requests to send again if the session is resumed, or None if it is new and needs a replay.
+        Raises ConnectionLost for a stamp below the last one, which is from a server that no longer owns this
+        resource manager. Also raises it if the session is resumed but was given up after the hello: then its
+        queued requests were dropped, and a replay is needed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
@@ -146,24 +146,24 @@ class Session:
         return self.acknowledging(request)
 
     def acknowledging(self, request: UpdateRequest) -> UpdateRequest:
-        """Put into a request the number up to which the caller has processed the responses."""
+        """Add to a request the number of the last response that the caller has processed."""
         self._acknowledged = self._consumed
         request.acknowledged = self._consumed
         return request
 
     def goodbye(self, *, unregister: bool) -> UpdateRequest:
-        """The last request of a stream, which is never sent again."""
+        """The goodbye, numbered; it is not retained, so it is never sent again."""
         goodbye = self.outgoing(UpdateRequest(goodbye=Goodbye(unregister=unregister)))
         self._kept.remove(goodbye)
         return goodbye
 
     def accepts(self, response: UpdateResponse) -> bool:
-        """True if a response is to be applied, and not a repetition or from an older session.
+        """True if a response should be applied: it is neither a repetition nor from an older session.
 
-        Raises ConnectionLost if a response is missing before it, or if it acknowledges a message that was
+        Raises ConnectionLost if the response before it is missing, or if it acknowledges a request that was
         never sent. Then the next hello requests a new session, because only a replay restores the state. Also
-        raises it for a stamp above that of the welcome, which no server sends: such a response was corrupted
-        on its way, and is repeated when the session is resumed.
+        raises ConnectionLost for a stamp above that of the welcome, which no server sends: the response was
+        corrupted on its way, and is repeated when the session is resumed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:
@@ -213,4 +213,4 @@ class Stats:
     replayed: int = 0
     """Number of completed replays, including the first."""
     unanswered: int = 0
-    """Number of checks, of nodes or victims, that the function has not answered in time or has failed."""
+    """Number of checks, of nodes or victims, for which the function failed or took too long."""

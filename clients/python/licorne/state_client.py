@@ -1,4 +1,4 @@
-"""Reads of the scheduler's state: `licorne.v1.State` for programs."""
+"""Calls that read the scheduler's state: `licorne.v1.State` for programs."""
 
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING
@@ -35,7 +35,7 @@ async def _usage(calls: Calls, partition: str, kind: pb.UsageKind.ValueType, nam
 
 
 def _owner(find: Callable[[str], AppKey | None] | None, key: str) -> AppKey:
-    """Partition and application of an ask in the client's cache."""
+    """Partition and application of an ask in the client's cache. Raises ValueError without a cache or key."""
     if find is None or not key:
         raise ValueError("application_id is empty: say which application is meant")
     found = find(key)
@@ -45,18 +45,18 @@ def _owner(find: Callable[[str], AppKey | None] | None, key: str) -> AppKey:
 
 
 class StateCalls(EventCalls):
-    """Reads of the scheduler's state, for `Client.state` and for `State`, which needs no `Client`.
+    """Calls that read the scheduler's state: the class of `Client.state` and the base class of `State`.
 
     Answers are the messages of ``licorne/v1/state.proto``, where every field is described: amounts are bytes,
     milli-cores or counts, times are nanoseconds since 1970. Lists are complete: the client requests all
-    pages. Each item of a list is as of the time when the server read it.
+    pages. The items of a list may be read at different times.
 
-    A partition is named by its bare name, for one of the named RM, or as ``[rm1]default``. Without an RM a
-    bare name means the partition of the RM that registered first.
+    A partition of the named RM is named by its bare name, any other one as in ``[rm1]default``. If no RM is
+    named, a bare name means the partition of the RM that registered first.
 
     Every method raises `NotFound` for a missing subject, `Unauthorized`, `ConnectionLost` if no answer
-    arrives in time, `CallFailed` for any other refusal of the server, and `Closed`. An argument of another
-    type is a TypeError, and a number out of its range a ValueError.
+    arrives in time, `CallFailed` for any other refusal of the server, and `Closed`; TypeError for an
+    argument of the wrong type, and ValueError for a number out of range.
     """
 
     def __init__(
@@ -66,25 +66,25 @@ class StateCalls(EventCalls):
         find: Callable[[str], AppKey | None] | None = None,
         retry: RetryConfig | None = None,
     ) -> None:
-        """`find` returns partition and application of an ask, given its key; None if the ask is unknown."""
+        """`find` returns partition and application id for the key of an ask; None if the ask is unknown."""
         super().__init__(calls, rm_id, retry)
         self._find = find
 
     async def server(self) -> pb.GetServerResponse:
-        """Version, form and start of the server."""
+        """Version, form (compiled or interpreted) and start time of the server."""
         return await self._calls.call(lambda channel: _stub(channel).GetServer, pb.GetServerRequest())
 
     async def health(self, *, audit: bool = False) -> pb.GetHealthResponse:
-        """The findings of the named RM, or of all members, the worst first.
+        """The health findings about the named RM, or of all members; the worst first.
 
-        With `audit` all books are recounted first.
+        With `audit` the server first recounts all books.
         """
         check_arguments(audit=audit)
         request = pb.GetHealthRequest(rm_id=self.rm_id, audit=audit)
         return await self._calls.call(lambda channel: _stub(channel).GetHealth, request)
 
     async def rms(self) -> list[pb.ResourceManager]:
-        """The registered RMs, each with its counts and caps."""
+        """The registered RMs, each with its counts and limits."""
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListRms, pb.ListRmsRequest(), lambda page: page.rms
         )
@@ -108,8 +108,8 @@ class StateCalls(EventCalls):
     ) -> list[pb.Application]:
         """The applications of one queue or of all queues, without their asks and allocations.
 
-        `state` is ``active``, ``completed`` or ``rejected``, and `reason` a text in the reason why they wait
-        or were rejected.
+        `state` is ``active``, ``completed`` or ``rejected``. `reason` selects by a part of the reason why an
+        application waits or was rejected.
         """
         check_arguments(queue=queue, state=state, reason=reason)
         request = pb.ListApplicationsRequest(
@@ -133,7 +133,7 @@ class StateCalls(EventCalls):
         return await self._calls.call(lambda channel: _stub(channel).GetApplication, request)
 
     async def nodes(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.Node]:
-        """All nodes of a partition, by their ids."""
+        """All nodes of a partition, sorted by id."""
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListNodes,
             pb.ListNodesRequest(partition=self._partition(partition)),
@@ -147,10 +147,10 @@ class StateCalls(EventCalls):
         shape: Mapping[str, int] | None = None,
         partition: str = DEFAULT_PARTITION,
     ) -> pb.ListTopologyResponse:
-        """Free room by topology domain, for one level or all levels, with slots for members of `shape`.
+        """Free resources by topology domain, of one or all levels, with the number of slots for `shape`.
 
-        Without `shape`, slots are for the first pending topology gang, or else the largest pending ask for
-        which a node has room now, or else the largest pending ask. Without levels there are no domains.
+        Without `shape` it is a member of the first pending topology gang, else the largest pending ask that
+        fits on a node, else the largest pending ask. Without levels there are no domains.
         """
         check_arguments(level=level, shape={} if shape is None else shape)
         request = pb.ListTopologyRequest(partition=self._partition(partition), level=level, shape=shape)
@@ -160,7 +160,7 @@ class StateCalls(EventCalls):
             if not request.page_token:
                 first.levels.extend(page.levels)
                 first.shape.update(page.shape)
-                # When the next page is made, the gang may no longer wait: its shape is requested.
+                # The gang may be placed before the next page is read, so its shape is requested.
                 request.shape.update(page.shape)
             return page.domains
 
@@ -171,10 +171,10 @@ class StateCalls(EventCalls):
     async def explain(
         self, key: str = "", *, application_id: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.ExplainResponse:
-        """Explain an ask: its checks while it waits, its node, or the reason of its end.
+        """Explain an ask: its checks while it waits, its node, or why it ended.
 
-        Without `application_id` the ask must be in the cache of the client. Without `key` the first ask of
-        the application is explained.
+        Without `application_id` the ask must be in the client's cache. Without `key` the first ask of the
+        application is explained.
 
         Raises ValueError if the application cannot be determined.
         """
@@ -222,7 +222,7 @@ class StateCalls(EventCalls):
     async def calendar(
         self, *, queue: str = "", partition: str = DEFAULT_PARTITION
     ) -> list[pb.CalendarEntry]:
-        """Waiting asks and gangs that hold a shadow start: the earliest first, and unknown starts last.
+        """Waiting asks and gangs with a shadow start, the earliest first; those with an unknown start last.
 
         The result is for a partition, or for one queue and its descendants. Without backfill it is empty.
         """
@@ -234,7 +234,7 @@ class StateCalls(EventCalls):
         )
 
     async def outstanding(self, *, partition: str = DEFAULT_PARTITION) -> list[pb.OutstandingShape]:
-        """Asks that quotas admit but that fit on no node, by size; the largest count first."""
+        """Asks that quotas admit but that fit on no node, counted by size; the largest count first."""
         request = pb.ListOutstandingRequest(partition=self._partition(partition))
         answer = await self._calls.call(lambda channel: _stub(channel).ListOutstanding, request)
         return list(answer.shapes)
@@ -253,10 +253,10 @@ class StateCalls(EventCalls):
     async def resource_hours(
         self, *, by: str = "queue", since: int = 0, until: int = 0, partition: str = ""
     ) -> list[pb.ResourceHours]:
-        """Amounts times hours by queue, user or group, of one partition or of all visible ones.
+        """Resource hours (amount times hours) by queue, user or group, of one or all visible partitions.
 
-        The result covers the hour of `since` up to `until`, both in nanoseconds since 1970; 0 means the first
-        retained hour, or now.
+        The result covers the hours from that of `since` up to `until`, both in nanoseconds since 1970. With 0
+        they mean the first retained hour, and now.
         """
         check_arguments(by=by, since=since, until=until, partition=partition)
         named = self._partition(partition) if partition else ""
@@ -266,7 +266,7 @@ class StateCalls(EventCalls):
         )
 
     async def budgets(self) -> list[pb.Budget]:
-        """Budgets over RMs, parents before children, with the parts of RMs that the caller may see."""
+        """Budgets over RMs, parents before children, with the part of each RM that the caller may see."""
         return await self._calls.gathered(
             lambda channel: _stub(channel).ListBudgets, pb.ListBudgetsRequest(), lambda page: page.budgets
         )
@@ -296,8 +296,8 @@ class State(Standalone, StateCalls):
 
         `target` is ``host:port``, or several addresses of a deployment, separated by commas or as a list: the
         first one with a server is used. `rm_id` names the RM of the calls; without it they are about all RMs,
-        or about the one that registered first. `timeout` is in seconds, for each call. `retry` is the
-        back-off of `watch_events`.
+        or about the RM that registered first. `timeout` is in seconds, for each call. `retry` is the back-off
+        of `watch_events`.
 
         Raises ValueError for a token that would be sent without TLS, and for an invalid timeout.
         """

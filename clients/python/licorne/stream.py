@@ -1,7 +1,7 @@
-"""One stream: hello, welcome, replay or resumption, and then messages in both directions.
+"""One stream: a hello, a welcome, a replay or resumption, and then messages in both directions.
 
-One task reads and one writes, each for as long as the stream lasts. gRPC allows only one writer at a time,
-and a cancelled reader cannot be replaced.
+One task reads and one writes, both for the lifetime of the stream: gRPC allows only one writer at a time, and
+a cancelled reader cannot be replaced.
 """
 
 import asyncio
@@ -33,30 +33,30 @@ Call: TypeAlias = "aio.StreamStreamCall[UpdateRequest, UpdateResponse]"
 WELCOME_TIME = 30.0
 """Seconds that a server may take to answer a hello."""
 GRACE = 5.0
-"""Seconds that a server may take to end a stream after our goodbye."""
+"""Seconds that a server may take to end a stream after the client's goodbye."""
 ACK_DELAY = 0.05
-"""Seconds after which responses are acknowledged if there are fewer than `ACK_EVERY`."""
+"""Seconds after which fewer than `ACK_EVERY` processed responses are acknowledged."""
 SILENCE = 3
-"""Number of the server's heartbeats that may be missing before it counts as lost."""
+"""Number of heartbeat intervals without a response after which the server counts as lost."""
 
 
 class Stream:
-    """One stream of the session: an RPC from its opening to its end."""
+    """One stream of the session: one call of `Session.Update`."""
 
     def __init__(self, context: ClientContext, call: Call, addresses: Addresses) -> None:
-        """Use `call` for the client of this context. `addresses` is notified of other members."""
+        """Use `call` for the client of `context`. The welcome adds other members to `addresses`."""
         self._context = context
         self._addresses = addresses
         self._call = call
         self._loop = asyncio.get_running_loop()
         self._heartbeat = 30.0
-        """Seconds between two heartbeats of either side, as the welcome says."""
+        """Seconds between two heartbeats of either side, from the welcome."""
         self._max_items = 1000
-        """Maximum number of items of a request, as the welcome says."""
+        """Maximum number of items in a request, from the welcome."""
         self._repeats: list[UpdateRequest] = []
-        """The requests of former streams that are sent again after a resumption."""
+        """The requests of earlier streams to send again after a resumption."""
         self._replaying = False
-        """True from the request for a replay until the replay was sent completely."""
+        """True from a welcome without resumption until the whole replay was sent."""
         self._reading_since: float | None = None
         """Start of the wait for a response, by the loop's clock; None while there is no wait."""
         self._goodbye_said = False
@@ -66,17 +66,17 @@ class Stream:
         self.welcomed_at: float | None = None
         """Time of the server's welcome, by the loop's clock; None before."""
         self.was_live = False
-        """True if the session needed no replay when the stream ended."""
+        """True if no replay was needed or under way when the stream ended."""
         self.redirect = ""
-        """The address to which the server redirects; empty if it has welcomed the client."""
+        """The address to which the server redirects the client; empty without a redirect."""
         self.retry_after: float | None = None
-        """Seconds to wait, as requested by a server that is about to stop; None without such a request."""
+        """Seconds to wait before the next stream, from a server that is about to stop; None without one."""
 
     async def run(self) -> None:
         """Use the stream until it ends; returns after a goodbye of either side, or a redirect.
 
-        Raises ConnectionLost if the stream broke, AioRpcError if the server ended it with an
-        error, and ProtocolError if the server does not speak this protocol.
+        Raises ConnectionLost if the stream broke, AioRpcError if the server ended it with an error, and
+        ProtocolError if the server does not use this protocol.
         """
         try:
             async with asyncio.timeout(WELCOME_TIME):
@@ -157,7 +157,7 @@ class Stream:
             raise ConnectionLost("the stream ended without a goodbye")
 
     async def _raise_for_status(self) -> None:
-        """Raise the error with which the server ended the stream, if any."""
+        """Raise AioRpcError if the server ended the stream with an error."""
         if self._call.done() and await self._call.code() is not grpc.StatusCode.OK:
             raise aio.AioRpcError(
                 await self._call.code(),
@@ -210,7 +210,7 @@ class Stream:
             self._tell(events, response.number)
 
     def _check(self, response: UpdateResponse) -> None:
-        """Pass checks to the function that decides them, if there is one."""
+        """Pass the checks in a response to the functions that decide them, if the caller has set any."""
         state, callbacks = self._context, self._context.callbacks
         stamp = state.session.stamp
         if callbacks.predicates is not None and response.HasField("predicate_checks"):
@@ -221,7 +221,7 @@ class Stream:
             callbacks.victims.start(stamp, [preemption_check(c, state.cache) for c in victims])
 
     def _call_back(self, response: UpdateResponse) -> None:
-        """Pass a message to its callback, if there is one."""
+        """Pass a message to its callback, if the caller has set it."""
         state, callbacks = self._context, self._context.callbacks
         if response.HasField("container_states") and callbacks.states is not None:
             callbacks.states.put(container_states(response.container_states))
@@ -235,8 +235,8 @@ class Stream:
     def _replay_result(self, result: ReplayResult) -> list[Event]:
         state = self._context
         if not result.complete:
-            # The server has stored the items that have arrived, and would reject a repetition. It drops them
-            # when the next hello registers again.
+            # The server has stored the received items, and would reject them in a second replay. It drops
+            # them when the next hello registers the RM again.
             state.session.forget()
             raise ConnectionLost(f"a replay is wanted again: {result.reason}")
         events = state.answers.end_replay()
@@ -275,7 +275,7 @@ class Stream:
             timed_out = False
 
     def _held(self) -> float:
-        """Seconds for which the next request waits for more items; 0 if it does not wait."""
+        """Seconds for which the next request waits for more items; 0 to send it now."""
         if self._context.leaving.is_set() or self.retry_after is not None:
             return 0.0
         return self._context.outgoing.hold(self._loop.time())
@@ -285,7 +285,7 @@ class Stream:
 
     async def _replay(self) -> None:
         state = self._context
-        # The snapshot includes everything that is queued. Later changes are sent after it.
+        # The snapshot includes all queued items. Later changes are sent after the replay.
         state.outgoing.clear()
         self._tell(state.answers.begin_replay())
         replay = Replay(state.cache)
@@ -300,7 +300,7 @@ class Stream:
         await self._call.done_writing()
 
     async def _awake(self) -> bool:
-        """Wait for work. Returns False if an acknowledgement or a heartbeat is due."""
+        """Wait for something to send. Returns False if an acknowledgement or a heartbeat is due first."""
         patience = ACK_DELAY if self._context.session.unacknowledged else self._heartbeat / 2
         if await self._woken(patience):
             return True
@@ -310,7 +310,7 @@ class Stream:
         return False
 
     async def _woken(self, patience: float) -> bool:
-        """Wait at most `patience` seconds for work; returns False if none has arrived."""
+        """Wait at most `patience` seconds for the context's `wake`; returns False if it was not set."""
         wake = self._context.wake
         try:
             async with asyncio.timeout(patience):
@@ -322,6 +322,6 @@ class Stream:
 
 
 def _check_parsed(response: object) -> None:
-    """Raise ProtocolError for gRPC's placeholder of a response that it cannot parse."""
+    """Raise ProtocolError for None, which gRPC returns for a response that it cannot parse."""
     if response is None:
         raise ProtocolError("a response cannot be parsed; the logger `grpc` has the details")

@@ -1,6 +1,6 @@
-"""Fields of applications and asks that are sent as tags, because the published interface lacks them.
+"""Fields of applications and asks that are sent as tags, because messages of `si.v1` lack them.
 
-The server ignores the case of tags' names, and so do these functions.
+The server ignores the case of tag names, and so do these functions.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ TAGS: Mapping[str, str] = {
     "start_by": START_BY_TAG,
     "started": "licorne/started",
 }
-"""The tag that carries each field of `Ask`, by name of the field."""
+"""The tag of each field of `Ask` that is sent as a tag, by name of the field."""
 
 APPLICATION_TAGS: Mapping[str, str] = {
     "runtime": RUNTIME_TAG,
@@ -33,7 +33,7 @@ APPLICATION_TAGS: Mapping[str, str] = {
     "gang_max": "licorne/gang-max",
     "gang_step": "licorne/gang-step",
 }
-"""The tag that carries each field of `Application`, by name of the field."""
+"""The tag of each field of `Application` that is sent as a tag, by name of the field."""
 
 RUNTIME = Range(0, int(MAX_TIMEOUT), "0 and 1000000000")
 SIZE = Range(0, 100_000, "0 and 100000")
@@ -41,7 +41,7 @@ MOMENT = Range(0, 9_999_999_999, "0 and 9999999999")
 
 
 def _name(field: str, value: object) -> str:
-    """The problem with a name in a tag, which may be empty; empty if there is none."""
+    """The problem with a name that is sent as a tag; empty if there is none. The name may be empty."""
     problem = text(field, value)
     if problem or not isinstance(value, str) or not value:
         return problem
@@ -72,13 +72,13 @@ def _is_traceparent(value: str) -> bool:
     if any(digit not in "0123456789abcdef" for part in parts[:4] for digit in part):
         return False
     version, trace, span = parts[:3]
-    # Later versions may append fields to the flags; ff is not a version.
+    # Later versions may append fields; ff is not a valid version.
     is_known = len(parts) == 4 if version == "00" else version != "ff"
     return is_known and value.isprintable() and bool(trace.strip("0") and span.strip("0"))
 
 
 MAX_LEVEL = 256
-"""Maximum characters of the name of a level."""
+"""Maximum characters of the name of a topology level."""
 MAX_SLICE = 100_000
 TOPOLOGY = "required=<level> or preferred=<level>"
 SLICE = "size=<members>,level=<level>"
@@ -139,7 +139,7 @@ APPLICATION_FIELDS: Mapping[str, Check] = {
 
 
 def contradiction(item: Ask | Application) -> tuple[str, str] | None:
-    """A field of an item, and a tag that contradicts it; None if there is none.
+    """Name of a field of an item, and name of the tag that contradicts it; None if there is none.
 
     Fields and tags must be of the right types.
     """
@@ -153,7 +153,7 @@ def contradiction(item: Ask | Application) -> tuple[str, str] | None:
 
 
 def all_tags(item: Ask | Application) -> Mapping[str, str]:
-    """The tags of an item, including those for its fields. A field with an equal tag adds none."""
+    """The tags of an item and of its fields. A field adds no tag if the item has an equal one."""
     given = _given(item)
     if not given:
         return item.tags
@@ -172,7 +172,7 @@ def _names(item: Ask | Application) -> Mapping[str, str]:
 
 
 def _given(item: Ask | Application) -> Mapping[str, str]:
-    """The fields that are set in an item, as tags."""
+    """The tags for the fields that are set in an item."""
     values = _OF_ASK(item) if isinstance(item, Ask) else _OF_APPLICATION(item)
     # A fast path: there may be millions of asks, and most have none of these fields.
     if not any(values):

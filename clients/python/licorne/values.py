@@ -1,6 +1,6 @@
-"""Checks of single values, before they are put into a message.
+"""Checks of single values before they are put into a message.
 
-The arguments of a check are the name of a field and its value; it returns the problem, or an empty text.
+A check gets the name of a field and its value. It returns the problem, or an empty text if there is none.
 """
 
 import math
@@ -16,19 +16,19 @@ MAX_SHOWN = 64
 """Maximum characters of a value that an error quotes."""
 
 Check = Callable[[str, object], str]
-"""Checks the value of a named field; returns the problem, or an empty text."""
+"""Checks the value of a named field; returns the problem, or an empty text if there is none."""
 
-# The plain class is first: `isinstance` is slow with an abstract one, and there may be millions of asks.
+# The plain class is first, because `isinstance` is slow with an abstract class, and asks may be millions.
 _MAPPINGS = (dict, Mapping)
 
 
 class Range(NamedTuple):
-    """The whole numbers that a field can have."""
+    """The whole numbers that a field can have, from `low` to `high`, both included."""
 
     low: int
     high: int
     bounds: str
-    """Both bounds, as errors name them."""
+    """The bounds as in an error, such as ``0 and 100``."""
     subject: str = "it"
     """Name of the number in an error."""
 
@@ -38,12 +38,12 @@ AMOUNT = Range(0, MOST, "0 and 2^63 - 1", "an amount")
 INT32 = Range(-(2**31), 2**31 - 1, "-2^31 and 2^31 - 1")
 MEMBERS = Range(1, 1_000_000, "1 and 1000000")
 MAX_TIMEOUT = 1e9
-"""Maximum seconds, about thirty years: the server counts nanoseconds up to 2^63."""
+"""Maximum seconds, about thirty years: the server counts nanoseconds below 2^63."""
 INSTANCE = Range(1, 2**64 - 1, "1 and 2^64 - 1")
 
 
 def shown(value: object) -> str:
-    """A value as errors quote it: short, on one line, and in characters of any encoding."""
+    """A value for an error: its `repr`, which is on one line and can be encoded, cut to `MAX_SHOWN`."""
     if isinstance(value, int) and value.bit_length() > 200:
         # Python refuses to print a number with thousands of digits.
         return f"a number of {value.bit_length()} bits"
@@ -120,7 +120,7 @@ def amounts(field: str, value: object) -> str:
         return f"{field} is {shown(value)}: it must be a mapping of names to amounts"
     for name, amount in value.items():
         if type(name) is str and name.isascii() and type(amount) is int and 0 <= amount <= MOST:
-            # A fast path for nearly all amounts, of which there may be millions.
+            # A fast path for plain amounts, of which there may be millions.
             continue
         problem = text(f"a name in {field}", name) or whole(AMOUNT, name, amount)
         if problem:

@@ -1,7 +1,7 @@
-"""Converts the caller's items to messages.
+"""Converts the caller's items to messages of `si.v1`.
 
-`licorne.fields` has already checked the fields. This module refuses items that have no id or are too large.
-The server makes all other checks.
+`licorne.fields` has already checked the fields. This module raises Rejected for an item without an id, or one
+that is too large. The server checks everything else.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ CREATION_TIME_TAG = "creationTime"
 FORCE_TAG = "application.create.force"
 FOREIGN_TAG = "foreign"
 MAX_ITEM_BYTES = 6 * 1024 * 1024
-"""Maximum bytes of one item. A larger item could end the stream that sends it, in every replay again."""
+"""Maximum bytes of one item. A larger item could break the stream, and again in every replay."""
 
 TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
     Termination.STOPPED: si.STOPPED_BY_RM,
@@ -30,13 +30,13 @@ TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
 }
 
 
-# Recent messages by their amounts, because many asks share few sizes.
+# Recent messages by their amounts: many asks have the same size.
 _sizes: dict[tuple[tuple[str, int], ...], si.Resource] = {}
 MAX_SIZES = 1000
 
 
 def resource(amounts: Mapping[str, int]) -> si.Resource:
-    """Amounts as a message. The message may be shared, so it must not be changed."""
+    """The message for amounts. It may be shared, so it must not be changed."""
     # Numeric libraries have their own whole numbers, and not all of them can be hashed.
     items = tuple([(name, index(value)) for name, value in amounts.items()])
     known = _sizes.get(items)
@@ -57,7 +57,7 @@ def registration(
     config: str,
     extra_config: Mapping[str, str],
 ) -> si.RegisterResourceManagerRequest:
-    """The RM's registration in the hello. Raises ValueError for a field that cannot be sent."""
+    """The registration of an RM, for a hello. Raises ValueError for a field that cannot be sent."""
     check_registration(
         rm_id=rm_id,
         config=config,
@@ -83,12 +83,12 @@ def _check_size(key: str, message: Message) -> None:
 
 
 def _partition(name: str) -> str:
-    """The name of a partition on the wire, which is empty for the default one."""
+    """The name of a partition in messages: empty for the default partition."""
     return "" if name == DEFAULT_PARTITION else name
 
 
 def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
-    """The message for a new node, or for a new capacity. Raises Rejected if it cannot be sent."""
+    """The message for a new node or capacity. Raises Rejected if the node has no id or is too large."""
     if not item.node_id:
         raise Rejected("", "a node must have an id")
     message = node_change(item, action)
@@ -99,7 +99,7 @@ def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
 
 
 def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
-    """The message for a change without the capacity: it has only the identity of the node."""
+    """The message for a change other than of capacity: it has only id and partition of the node."""
     message = si.NodeInfo(nodeID=item.node_id, action=action)
     if item.partition != DEFAULT_PARTITION:
         message.attributes[PARTITION_ATTRIBUTE] = item.partition
@@ -107,12 +107,12 @@ def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.No
 
 
 def _milliseconds(given: float) -> int:
-    """Seconds in milliseconds, at least 1 for a positive time."""
+    """Convert seconds to milliseconds; a positive time is at least 1."""
     return max(1, round(given * 1000)) if given else 0
 
 
 def application(item: Application, *, force: bool = False) -> si.AddApplicationRequest:
-    """The message for an application. With `force` the server never rejects it; use it for a running one."""
+    """The message for an application. With `force`, for running work, the server never rejects it."""
     if not item.application_id:
         raise Rejected("", "an application must have an id")
     tags = all_tags(item)
@@ -134,9 +134,9 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
 
 
 def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.Allocation:
-    """The message for an ask, or with `node_id` for an existing allocation.
+    """The message for an ask or, with `node_id`, for a running allocation.
 
-    `asked_at` (unix seconds) is the creation time of the ask, for a replay to a server without it.
+    `asked_at` (unix seconds) is the time of the ask, for a server that has lost it.
     """
     if not ask.key:
         raise Rejected("", f"an ask of application {ask.application_id!r} has no key")

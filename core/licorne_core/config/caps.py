@@ -21,7 +21,7 @@ MAX_PATTERN_LENGTH = 512
 """Maximum number of characters of a regular expression; reading one blocks the Python interpreter."""
 
 MAX_PROGRAM = MAX_INSTRUCTIONS
-r"""Maximum number of instructions of one, compiled: ``\pL`` has 1,206, ``^(dev|test)-[a-z]+$`` has 14."""
+r"""Maximum number of instructions of a compiled one: ``\pL`` has 1,206, ``^(dev|test)-[a-z]+$`` has 14."""
 
 MAX_PROPERTIES = 100
 """Maximum number of properties of one queue, or of one child template."""

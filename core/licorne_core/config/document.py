@@ -1,4 +1,4 @@
-"""From YAML text to a tree of nodes that know their lines and columns (spec § 2.1).
+"""Reads YAML text into a tree of nodes with their lines and columns (spec § 2.1).
 
 The tree is built here from the parser's events. Scalars stay text, and the schema decides their
 meaning, because YAML itself reads ``no``, ``010`` and ``12:30`` in a way that surprises people. Size
@@ -18,7 +18,7 @@ from licorne_core.values.errors import ConfigError, Problem
 _LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 _INDICATORS = "*@`%"
-"""Characters with which no plain text may begin, but with which people begin one."""
+"""Characters that may not begin a plain text, although people often begin one with them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from licorne_core.values.names import Pattern
 from licorne_core.values.resources import Items, parse_quantity
 
 NOT_INHERITED = "any; not inherited"
-"""Value of `where`: the property counts for one queue alone, and is not inherited."""
+"""Value of `where`: the property counts for one queue only, and is not inherited."""
 
 INTEGER = Pattern("[+-]?[0-9]{1,20}")
 
@@ -54,7 +54,7 @@ class Property(NamedTuple):
 
 
 class Family(NamedTuple):
-    """Properties of an extension that differ by a name in their keys, such as that of a resource.
+    """Properties of an extension that differ by a name in their keys, such as the name of a resource.
 
     The setting is a tuple of the settings of its members, in the order of their keys.
     """
@@ -64,7 +64,7 @@ class Family(NamedTuple):
     begin: str
     end: str
     read: Callable[[str, str], Any]
-    """Reads the name and the text."""
+    """Returns the setting for a name and a text; raises `UnusableError` for an invalid text."""
 
     def name_in(self, key: str) -> str:
         """The name in a key of the family; empty for another key."""
@@ -91,7 +91,7 @@ def member_of(enumeration: type[Enum]) -> Form:
 
 
 def whole(low: int, high: int) -> Form:
-    """A whole number between the two."""
+    """A whole number from `low` to `high`."""
 
     def read(text: str) -> int:
         if INTEGER.matches(text) and low <= int(text) <= high:
@@ -118,7 +118,7 @@ def _read_wait(text: str) -> float:
 
 
 def _read_amounts(text: str) -> Items:
-    """Quantities of resources, such as ``vcore=10,memory=4Gi``, by name."""
+    """Quantities of resources by name, from a text such as ``vcore=10,memory=4Gi``."""
     number = text.count(",") + 1
     if number > MAX_AMOUNTS:
         raise UnusableError(f"has {number} amounts, at most {MAX_AMOUNTS} are allowed")

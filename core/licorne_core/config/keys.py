@@ -206,7 +206,7 @@ NODE_SORT = section(
 SWITCHES: tuple[Key, ...] = tuple(
     key for _, module in modules("keys") for key in getattr(module, "SWITCHES", ())
 )
-"""Flags of features, beside that of preemption; off by default."""
+"""Flags of features, in addition to `enabled`; off by default."""
 
 PREEMPTION = section(
     Key("enabled", Kind.FLAG, "whether queues reclaim their guaranteed amounts", "2.1", default="true"),

@@ -38,8 +38,8 @@ class Key:
     `default` is the value of an absent key, in the form of the configuration; empty if there is none.
     `choices` are all words that the value may be, and `allowed` has further requirements in words. `inside`
     has the keys of a mapping. `where` names the queues for which a property counts. `works` is False for a
-    key that is read, checked and shown, and does nothing else. `note` says what a key does not do that its
-    name promises.
+    key that is read, checked and shown, and does nothing else. `note` tells the effect that a key lacks
+    although its name suggests it.
     """
 
     name: str
@@ -65,5 +65,5 @@ def section(*keys: Key) -> Section:
 
 
 def words(of: type[Enum]) -> tuple[str, ...]:
-    """The words that an enumeration stands for."""
+    """The values of an enumeration, as words."""
     return tuple(str(word.value) for word in of)

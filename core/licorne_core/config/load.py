@@ -36,7 +36,7 @@ _PATH = f"{_DATA}.{FILE}"
 def configuration_in(document: Node | None, text: str, report: Report) -> tuple[str, PlaceMap] | None:
     """The configuration inside of the text, if the text is a ConfigMap or the values of a chart; else None.
 
-    A warning is reported. The returned function maps places of the configuration to those in the whole text.
+    A warning names the part. The returned function maps places of the configuration to those in the text.
 
     Raises:
         ConfigError: it is a ConfigMap that has no configuration, or there are several texts with one.
@@ -165,10 +165,9 @@ SubmittedConfig = Configuration | InvalidConfiguration | None
 def submitted(text: str) -> SubmittedConfig:
     """Parse the configuration of a command; returns None for an empty text.
 
-    A text with nothing in it, such as one of comments alone, is no configuration (spec 2.5 row 1).
-
-    Parsing takes up to a second for the largest allowed text. It needs nothing but the text, so
-    that the caller can do it in a thread of its own.
+    A text without content, such as only comments, is an invalid configuration (spec § 2.5 row 1).
+    Parsing takes up to a second for the largest allowed text. It needs nothing but the text, so that
+    the caller can do it in another thread.
     """
     if not text:
         return None

@@ -186,7 +186,7 @@ PROPERTIES = section(*(each.key for each in _IN_PLACE), *(each.key for each in _
 def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[str, str]:
     """The properties of a managed queue: its parent's merged ones, overridden by its own.
 
-    Priority policy and offset start over in every queue, and of preemption policies only
+    Priority policy and offset have their defaults in every queue, and of preemption policies only
     ``disabled`` is inherited. Properties of features may be restricted to one queue.
     """
     merged = {key: text for key, text in parent.items() if not _is_of_one_queue(key)}
@@ -200,7 +200,7 @@ def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[
 
 
 def idle_properties(partition: PartitionConfig) -> Iterator[str]:
-    """Notes on properties that have no effect, as another one is needed that no queue has."""
+    """Notes on properties without an effect, because they need another property or switch that is not set."""
     queues, given, settings = [partition.root], set[str](), list[QueueSettings]()
     for queue in queues:
         queues += queue.queues

@@ -1,6 +1,6 @@
 """Problems of a configuration, with places, and suggestions for words similar to supported ones.
 
-All problems are collected before one is raised.
+All problems are collected before an error is raised.
 """
 
 from collections.abc import Iterable
@@ -125,7 +125,7 @@ class Similar:
         self._found: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def to(self, word: str, known: tuple[str, ...]) -> str:
-        """The supported word, other than this one, that is probably meant, in any case; empty if none is."""
+        """The supported word, other than this one, that is probably meant in any case; empty if none is."""
         if any(stands_for(word, one) for one in known):
             return ""
         lower = word.lower()
@@ -183,7 +183,7 @@ class Report:
         self._places[path] = TextPlace(path=path, line=line, column=column)
 
     def place(self, path: str) -> TextPlace:
-        """Place of the path's value or, if it is absent, of the innermost one around it."""
+        """Place of the path's value or, if it is absent, of the innermost present value around it."""
         around = path
         while around and around not in self._places:
             around = around[: max(around.rfind("."), around.rfind("["), 0)]
@@ -219,7 +219,7 @@ class Report:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Notes about keys without the expected effect, each once, in strict mode or not."""
+        """Notes about keys without the expected effect, each once. In strict mode they are no problems."""
         return tuple(sorted(self._notes))
 
     def note(self, text: str) -> None:

@@ -38,7 +38,7 @@ def rules_in_force(rules: Sequence[PlacementRuleConfig]) -> tuple[PlacementRuleC
 
 
 def read_rule(cursor: Cursor) -> PlacementRuleConfig:
-    """Read a rule with its parents. Its name becomes lower-case, and so does its value."""
+    """Read a rule with its parents. Its name becomes lower-case, and so does a value that is a queue."""
     cursor.report.count(PLACEMENT_RULES, cursor.path)
     fields = cursor.fields(RULE)
     name = fields["name"].text().lower()
@@ -59,7 +59,7 @@ def read_rule(cursor: Cursor) -> PlacementRuleConfig:
 
 
 def _parent(cursor: Cursor) -> PlacementRuleConfig | None:
-    """The parent: a rule, or a list of exactly one (spec § 2.9 row 10)."""
+    """The parent: a rule, or a list of exactly one (spec § 2.9 row 10). None if it is absent or invalid."""
     if cursor.is_null:
         return None
     if cursor.is_mapping:
@@ -147,8 +147,8 @@ def _filter(cursor: Cursor) -> FilterConfig | None:
 def _filter_list(listed: Cursor, kind: str, allowed: Callable[[str], bool]) -> NameList:
     """The entries as written. A single entry is a name or a regular expression; several are names.
 
-    In a longer list an entry that is no legal name matches no user. It stays in the list all the
-    same, because a list of illegal names is not an empty list (spec § 14, row 3.9).
+    In a longer list an entry that is no legal name matches no user. It remains in the list,
+    because a list of illegal names is not an empty list (spec § 14, row 3.9).
     """
     cursors = listed.items()
     listed.report.count(FILTER_NAMES, listed.path, len(cursors))

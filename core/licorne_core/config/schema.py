@@ -46,8 +46,8 @@ class QueueSettings:
 
     `preemption_minimum_runtime` is in seconds. `preemption_loss_limit` has
     amounts times seconds that the queue may lose to preemption in an hour, by resource name; a missing type
-    has no limit. `reserved_nodes` and `app_reserved_nodes` are the most
-    nodes that may be reserved at a time, None for no bound of the queue's own.
+    has no limit. `reserved_nodes` and `app_reserved_nodes` are maximum
+    numbers of nodes reserved at a time; None if the queue sets no bound.
     """
 
     app_sort: AppSortPolicy | OtherSort = AppSortPolicy.FIFO
@@ -104,7 +104,7 @@ class NameList:
 def name_list(entries: tuple[str, ...], is_name: Callable[[str], bool]) -> NameList:
     """The list of these entries. A name may be a pattern as well, and then counts as both.
 
-    `svc$` is a user name as well as a pattern: both readings are documented, both work.
+    `svc$` is a user name as well as a pattern: both readings are documented, and both work.
     """
     alone = len(entries) == 1 and is_pattern(entries[0])
     return NameList(entries, frozenset(filter(is_name, entries)), Pattern(entries[0]) if alone else None)

@@ -1,6 +1,6 @@
 """The features that a partition can do without, each in a folder of its own (see `licorne_core/features.py`).
 
-This table is closed. Its order is that at every point, after the standard features.
+This table is closed. At every point they are called in its order, after the standard features.
 """
 
 NAMES = (

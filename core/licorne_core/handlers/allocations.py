@@ -155,7 +155,7 @@ def _is_news(assumed: Ask, ask: Ask) -> bool:
 def _ask_again(
     partition: Partition, app: Application, request: Request, ask: Ask, now: float, outcome: Outcome
 ) -> None:
-    """Accept a pending ask again, in another size or with the node on which the RM placed it (§ 5.3.5)."""
+    """Take a pending ask again, in another size or placed by the RM on a node (§ 5.3.5); raises Rejected."""
     known = request.ask
     resized = _resized(known, ask)
     if ask.node_id:
@@ -176,7 +176,7 @@ def _ask_again(
 def replace_ask(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:
     """Replace a pending ask by one of another size, or another priority of its application.
 
-    It keeps its reserved node if that can ever hold it, and its promise, up to its new size.
+    It keeps its reserved node if the node, when empty, can hold it, and its promise up to its new size.
     """
     reservation, promise = request.reservation, request.promise
     own = None if reservation is None else reservation.node_id
@@ -193,7 +193,7 @@ def replace_ask(partition: Partition, app: Application, request: Request, ask: A
 
 
 def _resized(known: Ask, ask: Ask) -> Ask:
-    """The existing ask with the size of the new one; its tags stay, and its memory never shrinks."""
+    """The existing ask with the size of the new one; its tags remain, and its footprint never shrinks."""
     if ask.ask_class.items == known.ask_class.items:
         return known
     before = known.ask_class
@@ -246,7 +246,7 @@ def _resize_linked(partition: Partition, app: Application, request: Request, ask
 
 
 def _recover(partition: Partition, app: Application, ask: Ask, now: float, outcome: Outcome) -> None:
-    """Add an existing allocation, which is always accepted, and acknowledge it by an echo (spec § 11.3)."""
+    """Add an existing allocation even beyond quotas, and echo it to the RM (§ 11.3); raises Rejected."""
     if ask.node_id not in partition.nodes.by_id:
         raise Rejected(f"failed to find node {ask.node_id}", Refusal.UNKNOWN_NODE)
     node = partition.nodes.by_id[ask.node_id]
@@ -386,7 +386,7 @@ def _ask_back(partition: Partition, app: Application, request: Request, now: flo
 
 
 def _setback(backoff: AskBackoff, request: Request, now: float) -> Setback:
-    """Count another failure. An allocation that lasted longer than any back-off counts as having run."""
+    """Count another failure. An allocation that lasted longer than any back-off counts as a success."""
     assert request.allocation is not None, f"{request!r} could not be run"
     stood = now - request.allocation.allocation_time
     before = request.setback

@@ -48,7 +48,7 @@ _UINT64_MAX = 2**64 - 1
 def _brought_with(leaf: Queue, tags: Mapping[str, str]) -> TemplateConfig | None:
     """Template from the tags of an application and of earlier ones in the leaf.
 
-    Only dynamic queues follow tags, except the recovery queue: None for all others. A tag is
+    Only dynamic queues other than the recovery queue follow tags: None for all other queues. A tag is
     ignored if it cannot be read, has an amount below zero, or has only zeros.
     """
     if leaf.managed or leaf.path == RECOVERY_PATH:
@@ -64,7 +64,7 @@ def _brought_with(leaf: Queue, tags: Mapping[str, str]) -> TemplateConfig | None
 
 
 def _resources(text: str) -> Resources | None:
-    """The amounts of ``{"resources":{"memory":{"value":10}}}``."""
+    """The amounts of ``{"resources":{"memory":{"value":10}}}``; None if unreadable or not above zero."""
     if not text or len(text) > _MAX_TEXT:
         return None
     try:

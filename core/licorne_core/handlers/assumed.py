@@ -63,7 +63,7 @@ def roll_back_all(
     event: PairEvent,
     fits: Callable[[Request], bool] | None = None,
 ) -> Iterator[int]:
-    """Return asks that wait for answers to pending: all, or those that `fits` selects; yield the costs."""
+    """Return asks that wait for answers to pending: all, or those that `fits` selects; yield step costs."""
     if not (app.assumed_count or app.replacing_count):
         return
     for number, request in enumerate(list(app.requests.values()), 1):
@@ -85,7 +85,7 @@ def roll_back_on(partition: Partition, node: Node, now: float, *, gone: bool) ->
 
 
 def roll_back_unfitting(partition: Partition, node: Node, now: float) -> None:
-    """Roll back assumed asks that no longer fit on a node after its capacity has shrunk (§§ 7.2-7.4).
+    """Roll back assumed asks that no longer fit on a node, as its available amounts shrank (§§ 7.2-7.4).
 
     The latest ask is rolled back first, as long as the free amount of a type that it requests is negative.
     """

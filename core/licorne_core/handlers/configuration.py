@@ -244,7 +244,7 @@ def _usable(config: SubmittedConfig, options: Options) -> Configuration:
     """The configuration to use: the submitted one, or the default if none was submitted.
 
     Raises:
-        ConfigError: the submitted one is invalid, or has more than an RM may have.
+        ConfigError: the submitted one is invalid, or has more partitions or queues than an RM may have.
     """
     if isinstance(config, InvalidConfiguration):
         raise ConfigError(config.problems)
@@ -265,7 +265,7 @@ def _check_pressure(registry: Registry, rm_id: RmId) -> None:
 
 
 class _Registration(CommandJob):
-    """A registration that can be carried out.
+    """A registration with a checked configuration.
 
     Its partitions are built separately; the RM's old ones are in force until the last step.
     """
@@ -299,7 +299,7 @@ class _Registration(CommandJob):
 def _update(registry: Registry, rm: Rm, command: UpdateConfiguration, now: float) -> list[Effect]:
     """Apply a new configuration to all partitions, either completely or not at all (spec § 2.7).
 
-    The extra configuration stays in force even if the queues are refused (§ 13.1).
+    The extra configuration remains in force even if the queues are refused (§ 13.1).
     """
     job = registry.jobs.find(command)
     if job is None:
@@ -343,7 +343,7 @@ def _check(rm: Rm | None, config: PartitionConfig) -> list[Problem]:
 
 
 class _Update(OutcomeJob):
-    """A configuration update that can be put in force."""
+    """An update with a checked configuration."""
 
     def __init__(
         self,

@@ -124,7 +124,7 @@ def place_whole(partition: Partition, found: GangPlacement, now: float, outcome:
 def place_member(
     partition: Partition, found: MemberPlacement, now: float, outcome: Outcome
 ) -> list[Allocation]:
-    """Book one later member of a placed gang; return None if the RM has to be asked first."""
+    """Book one later member of a placed gang; return no allocation if the RM has to be asked first."""
     leaf, app, request, node, room = found
     candidate = (leaf, app, request, node)
     if partition.predicates.is_needed(request.ask.ask_class, node):
@@ -217,8 +217,8 @@ def free(
 ) -> Freed | None:
     """Free an allocation; `with_node` if its node is removed as well.
 
-    A real request that waits for the end of the placeholder replaces it (spec §§ 6.6, 6.12). Otherwise return
-    the fact to publish, which is not recorded yet.
+    If a real request waits for the end of the placeholder, it replaces the placeholder (spec §§ 6.6, 6.12);
+    returns None then. Otherwise returns the fact to publish, which is not recorded yet.
     """
     if request.state is RequestState.NOTICED:
         end_stay(partition.stays, request)

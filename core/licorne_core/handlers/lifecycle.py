@@ -106,7 +106,7 @@ def end_placeholder_time(partition: Partition, app: Application) -> None:
 
 
 def what_is_left(app: Application) -> Left:
-    """Kinds of the remaining requests, on which its state depends. Assumed asks are asks."""
+    """Kinds of the remaining requests, which decide about the state. Assumed asks count as asks."""
     booked = app.allocation_count - app.assumed_count
     if len(app.requests) == booked == app.placeholder_count:
         return Left.PLACEHOLDERS if booked else Left.NOTHING
@@ -129,9 +129,9 @@ def placed(
 ) -> list[ApplicationUpdate]:
     """Start an application whose allocation was booked, and publish both.
 
-    Placeholders let it run when all of them keep room, and have a timeout for that (spec § 6.3, 6.7).
-    The timeout starts with the first that keeps room, and stays as long as any is booked or open:
-    a pending placeholder must not wait without end.
+    A gang starts to run once all its placeholders keep room (spec § 6.7). Their timeout (§ 6.3) begins
+    with the first that keeps room, and runs as long as any is booked or open: a pending placeholder
+    must not wait forever.
     """
     updates: list[ApplicationUpdate] = []
     runs = True
@@ -243,7 +243,7 @@ def enter_leaf(partition: Partition, app: Application, leaf: Queue) -> None:
 
 
 def rebook(partition: Partition, app: Application, change: Callable[[], None]) -> int:
-    """Call `change`, which replaces quotas of the application; return the number of adjusted promises.
+    """Call `change`, which replaces quotas of the application; return the number of examined reservations.
 
     In the quotas that the application leaves or enters, other amounts have to be left free (§ 9.4.8).
     """

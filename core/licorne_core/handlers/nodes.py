@@ -42,7 +42,7 @@ def is_foreign(ask: Ask) -> bool:
 
 
 def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
-    """Book a foreign allocation as occupied, replacing its earlier size; it gets no answer."""
+    """Book a foreign allocation as occupied, replacing its earlier size, unanswered. Raises Rejected."""
     if not ask.node_id:
         raise Rejected(f"trying to add a foreign request (non-allocation) {ask.key}", Refusal.INVALID)
     if ask.node_id not in partition.nodes.by_id:
@@ -80,7 +80,7 @@ def forget_foreign_on(job: Job, partition: Partition, node: Node) -> Iterator[in
 
 
 def _drop(partition: Partition, key: AllocationKey) -> Node | None:
-    """Remove a foreign allocation from the books; return its node."""
+    """Remove a foreign allocation from the books; return its node, or None for an unknown key."""
     node = partition.foreign.pop(key, None)
     if node is not None:
         ask = node.foreign.pop(key).ask
@@ -231,7 +231,7 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
 
 
 def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone | None:
-    """Free an allocation of a removed node; return its kind, or None if its partner's end has ended it."""
+    """Free an allocation of a removed node; return its kind; None if it is linked, or has ended already."""
     app = partition.applications[allocation.ask.app_id]
     request = app.requests.get(allocation.key)
     if request is None or request.allocation is not allocation:

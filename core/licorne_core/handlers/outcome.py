@@ -157,7 +157,7 @@ class Deadline(NamedTuple):
 Commands = Mapping[type, Callable[[Registry, Rm, Any, float], list[Effect]]]
 """Handlers of the commands of a registered RM, by type."""
 Deadlines = Mapping[str, Deadline]
-"""Deadlines by kind, or for those of an extension by its name."""
+"""Deadlines by kind; those of an extension by its name."""
 
 
 class Answered(NamedTuple):

@@ -191,7 +191,7 @@ def _work(firing: Firing, timer: Timer) -> None:
 
 
 def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
-    """Make up to `decisions` decisions, each after the one before was booked (spec § 8.1)."""
+    """Make up to `decisions` decisions, each after the previous one is booked (spec § 8.1)."""
     made: list[Allocation] = []
     outcome = Outcome()
     cycle, effort = partition.cycle, partition.effort

@@ -170,7 +170,7 @@ class Allocations:
         return self._end(app, request, RequestEvent.RELEASE, 0.0)
 
     def ask_back(self, app: Application, request: Request, setback: Setback, now: float) -> Allocation:
-        """Free an allocation that could not be run: its ask is pending again, last among its equals.
+        """Free an allocation that could not be run: its ask is pending again, last of its priority and age.
 
         It is not tried before the end of its back-off.
         """

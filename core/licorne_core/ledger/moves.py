@@ -1,9 +1,9 @@
 """Moves requests from state to state, and posts the difference of their accounts; moves nodes (§ 7).
 
 `ACCOUNTS` of `model/apps/requests.py` lists the totals in which a request counts in each state. A move
-removes the request from those of the old state, and adds it to those of the new one. The placing of a
-pending ask is written by hand for speed (`Allocations.allocate`); a property test compares it with the
-table.
+removes the request from the accounts of the old state, and adds it to those of the new state. The placing
+of a pending ask is written by hand for speed (`Allocations.allocate`); a property test compares it with
+the table.
 """
 
 from dataclasses import replace
@@ -174,7 +174,7 @@ class Moves:
         self._dirty.mark_app(app)
 
     def _mark_freed(self, app: Application) -> None:
-        """Mark the quotas of the application: they have more room, or one application less."""
+        """Mark the quotas of the application: they have more room, or one application fewer."""
         self._dirty.mark(app.quotas)
         if app.further:
             note_freed(app.further)
@@ -314,7 +314,7 @@ class Cluster:
         self._dirty.mark_node(node)
 
     def resize(self, node: Node, capacity: Resources, now: float) -> None:
-        """Replace a node's capacity (spec § 7.2: nothing is killed)."""
+        """Replace a node's capacity (spec § 7.2: no allocation is stopped)."""
         self._nodes.resize(node, capacity)
         node.note_known_change(narrowed=True)
         _lose_claims(node)
@@ -348,7 +348,7 @@ class Cluster:
         return self._is_another(node, before)
 
     def _is_another(self, node: Node, before: bool) -> bool:
-        """True if `is_schedulable` of the node differs from `before`."""
+        """Mark the node; True if its `schedulable` differs from `before`: then its claims are lost."""
         changed = node.schedulable != before
         if changed:
             node.note_known_change(narrowed=True)

@@ -199,11 +199,11 @@ class PendingAsks:
             self.regroup(app)
 
     def regroup(self, app: Application) -> None:
-        """Regroup a gang, as a member was added or removed: the others may be placed now."""
+        """Regroup a gang, as a member was added or removed: the other members may be placed now."""
         self._wakeups.waiting.try_members(app)
 
     def leave(self, app: Application, request: Request, now: float) -> None:
-        """Remove a request that is no longer pending by its state; its queues are not ranked yet."""
+        """Remove a request whose state is no longer pending; the caller ranks its queues."""
         if request.claim is not None:
             request.claim.end()
         leaf: Queue = app.leaf

@@ -20,7 +20,7 @@ knows why it has refused a cleared node. So the asks of the group pause, each ti
 is stopped on the node before it changes, and an ask has few tries.
 
 A resized ask keeps its promise up to its new size. Freed resources are limited by the old promise, and
-stay unavailable to other asks. The promise ends when the ask is to replace a placeholder, as it gets the
+remain unavailable to other asks. The promise ends when the ask is to replace a placeholder, as it gets the
 room of the placeholder.
 """
 
@@ -76,7 +76,7 @@ class Promise:
         """Amounts that other asks have to leave free now, by quota."""
         self.node_id = reservation.node_id
         self.has_stopped = any(victim.state is not RequestState.NOTICED for victim in victims)
-        """True once the RM was asked to stop a victim: until then all are noticed and run on."""
+        """True once the RM was asked to stop a victim: until then all are under notice."""
         self.is_paused = False
         """True while the promise is paused: the ask itself is booked, and the RM is asked about its node."""
 
@@ -190,13 +190,13 @@ class Promises:
         return self._by_victim.get(victim)
 
     def victim_stopped(self, victim: Request) -> None:
-        """Record that the RM was asked to stop a noticed victim."""
+        """Record that the RM was asked to stop a victim that was under notice."""
         promise = self._by_victim.get(victim)
         if promise is not None:
             promise.has_stopped = True
 
     def spare(self, promise: Promise) -> list[Request]:
-        """Remove noticed victims from the promise, and return them."""
+        """Remove victims under notice from the promise, and return them."""
         noticed = [victim for victim in promise.outstanding if victim.state is RequestState.NOTICED]
         for victim in noticed:
             del self._by_victim[victim]

@@ -48,7 +48,7 @@ class Reservations:
         journal: Journal,
         stays: Mapping[Request, Stay],
     ) -> None:
-        """Start without reservations; `stays` has the noticed victims."""
+        """Start without reservations; `stays` has the victims under notice."""
         self._escalation = escalation
         self._nodes = nodes
         self._journal = journal
@@ -115,7 +115,7 @@ class Reservations:
     def promise(
         self, app: Application, request: Request, victims: Mapping[Request, Application], now: float
     ) -> None:
-        """Promise the resources of stopped victims to an ask with a reservation; its hour starts over."""
+        """Promise the resources of stopped victims to an ask with a reservation; its hour starts again."""
         reservation = request.reservation
         assert reservation is not None, f"{request!r} has its node"
         if request.promise is not None:
@@ -130,7 +130,7 @@ class Reservations:
         """Transfer an ended promise to `request`, its ask in another size, which had `own` reserved.
 
         The promise shrinks to the amounts that the ask still requests. It needs no node. If its node, which
-        victims were to clear, is too small for it now, others may be stopped.
+        victims were to clear, is too small for it now, other victims may be stopped.
         """
         wanted = dict(request.ask.ask_class.items)
         still = ((name, min(value, wanted.get(name, 0))) for name, value in promise.items)
@@ -264,7 +264,7 @@ class Reservations:
             self.lose_node(reservation, now)
 
     def leave(self, node: Node, now: float) -> None:
-        """End the reservations on a node that is removed."""
+        """Release the reservations of a node that is removed; promises continue without it."""
         for reservation in list(node.reservations.values()):
             request = self._wakeups.reserved.holder(reservation).request
             self.lose_node(reservation, now)
@@ -306,13 +306,13 @@ def _refused_in_vain(nodes: NodeBook, request: Request, node: Node, now: float) 
 
 
 def _stopped_in_vain(promises: Promises, stays: Mapping[Request, Stay], promise: Promise, now: float) -> None:
-    """Spare the noticed victims, and let the ask have others stopped."""
+    """Spare the victims under notice; let the ask have others stopped, up to `MOST_TRIES` times."""
     promise.request.triggered = promise.request.refused_stops >= MOST_TRIES
     _let_go(stays, promises.spare(promise), now)
 
 
 def _let_go(stays: Mapping[Request, Stay], victims: Iterable[Request], now: float) -> None:
-    """Decide at once whether noticed victims are spared: another promise may count on them."""
+    """Decide at once whether victims under notice are spared: another promise may count on them."""
     for victim in victims:
         stay = stays.get(victim)
         if stay is not None and not stay.is_due(now):

@@ -47,7 +47,7 @@ class RegisterRm:
 
     `config` was parsed by the caller; None means the scheduler's default. Without `predicates` the RM gets no
     checks, and all predicates pass. With `container_states` it is notified of its asks that fit no node (spec
-    § 8.12). `memory` is the usage that its partitions retain from an earlier registration.
+    § 8.12). `marks` and `memory` are what its partitions retain: operators' marks, and usage.
     """
 
     rm_id: RmId
@@ -64,7 +64,7 @@ class RegisterRm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateConfiguration:
-    """A new configuration for a registered RM (§§ 2.7, 13.1); an empty extra one may keep the old one."""
+    """A new configuration for an RM (§§ 2.7, 13.1). An empty extra one counts only if `replaces_extra`."""
 
     rm_id: RmId
     policy_group: str = ""
@@ -294,7 +294,7 @@ class Hold(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetHold:
-    """Set or clear one reason for which the server lets nothing be scheduled for an RM."""
+    """Set or clear one of the server's reasons to schedule nothing for an RM."""
 
     rm_id: RmId
     hold: Hold
@@ -335,7 +335,7 @@ Command = OfRm | OfNoRm
 
 
 _DOUBLINGS: Final = 64
-"""Maximum doublings of a back-off, after which even the shortest first one exceeds any longest one."""
+"""Maximum number of doublings of a back-off; by then any sensible maximum is exceeded."""
 
 
 class AskBackoff(NamedTuple):

@@ -175,7 +175,7 @@ class AllocationsMade:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Release:
-    """An allocation that has ended, or for some types an allocation that should end (spec § 1.6.10)."""
+    """An allocation that has ended or, for types in `CONFIRMED`, that the RM should end (spec § 1.6.10)."""
 
     app_id: AppId
     key: AllocationKey

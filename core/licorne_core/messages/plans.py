@@ -66,7 +66,7 @@ class ExceededLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedAsk:
-    """An ask that would be placed on `node_id`, or stopped by the check `code`."""
+    """An ask that would be placed on `node_id` or blocked by check `code`; now `code_before` blocks it."""
 
     partition: PartitionName
     app_id: AppId
@@ -237,7 +237,7 @@ class StartChange:
         return f"the {'maximum' if of_queue else 'limit'} of {where} at {in_units(self.amounts)}"
 
     def present(self) -> str:
-        """The current amounts in brackets; empty if there is no maximum, or no other node size."""
+        """The current amounts in brackets; empty if `before` is."""
         if not self.before:
             return ""
         return f" ({f'node {self.name} has' if self.kind == NEW_NODE else 'now'} {in_units(self.before)})"
@@ -282,5 +282,5 @@ class StartTrial:
         )
 
     def advice(self) -> str:
-        """What is missing according to the checks, with the current amounts; nothing was tried."""
+        """The changes that the checks suggest, with the current amounts; none of them was tried."""
         return " and ".join(f"{change.text()}{change.present()}" for change in self.changes)

@@ -31,7 +31,7 @@ QUOTA_CODES: Final = {
     "user": "USER_QUOTA_EXCEEDED",
     "group": "GROUP_QUOTA_EXCEEDED",
 }
-"""Codes of `QueueCheck` and `LimitCheck`, by kind of quota; those of the checks of extensions follow."""
+"""Codes of `QueueCheck` and `LimitCheck`, by kind of quota; the codes of extensions are added below."""
 RUNNING_CODES: Final = {kind: f"{kind.upper()}_MAX_APPLICATIONS" for kind in QUOTA_CODES}
 """Codes of `RunningCheck`, by kind of quota. Quotas of extensions limit no number of applications."""
 QUOTA_CODES.update(table("messages", "QUOTA_CODES"))
@@ -277,7 +277,7 @@ class PreemptionCheck:
     `code` names the obstacle or the progress, and `text` adds the numbers. `queue` is the queue whose
     guarantee counts: its usage will be `settled` once all decisions are carried out, and its guarantee is
     `guaranteed`. `causes` has numbers of leaves and allocations that must not be victims, by reason. `until`
-    is the time at which that changes without any other event, in unix seconds; 0 for never.
+    is the time at which that changes without any other event, in unix seconds; 0 if it never does.
     """
 
     code: str
@@ -303,8 +303,8 @@ class NodesCheck:
     operator, ``reserved`` for another ask, ``too small: T and U`` if even the empty node lacks these types,
     ``full: T`` if its available part lacks types, of which T is the first, ``refused: R`` if the RM gave the
     reason R. `reserved_node` is reserved for the ask. `reserved_for` has the queues with most of the
-    ``reserved`` nodes, and `more_queues` is the number of the others. `bound` prevents a reservation for the
-    ask. `closed` has the first of the ``cordoned`` nodes.
+    ``reserved`` nodes, and `more_queues` is the number of other queues. `bound` prevents a reservation for
+    the ask. `closed` has the first of the ``cordoned`` nodes.
     """
 
     total: int

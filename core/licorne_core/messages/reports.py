@@ -29,8 +29,8 @@ class Turn(NamedTuple):
 class Census:
     """Totals of the applications of a partition, and its waiting asks.
 
-    `pending` has numbers of asks by queue and by the code of their obstacle, which is that of the first check
-    that `Explanation` shows as failed, or of their next step.
+    `pending` has numbers of asks by queue and by the code of their obstacle: of the first check that
+    `Explanation` shows as failed, or of their next step.
     """
 
     applications: Mapping[tuple[QueuePath, str], int]
@@ -50,7 +50,7 @@ class Census:
     reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
     """Reserved resources on these nodes, by the same keys."""
     noticed: int
-    """Number of noticed allocations, which will be preempted but run on for a while."""
+    """Number of allocations under notice, which will be preempted later unless they are spared."""
     preemptions: Mapping[str, int]
     """Number of victims by the rule that stopped them."""
 
@@ -61,8 +61,8 @@ class WaitingAsks:
 
     `code` is one of `REASONS` of the census, or `BEHIND_RESERVATION`, which the census does not have as it
     tries no nodes. `subject` is the queue or other quota that the check is about, or the user or group ``in``
-    a queue; else empty. `resources` is the sum of their requests. `causes` has numbers of asks by what most
-    nodes lack for them, if no node fits. `key` is the key of one of the asks.
+    a queue; else empty. `resources` is the sum of their requests. `causes` has numbers of asks by the most
+    frequent cause of nodes, if none fits. `key` is the key of one of the asks.
     """
 
     queue: QueuePath
@@ -98,8 +98,8 @@ class Explanation:
     """Explanation of an ask: all checks in order.
 
     `verdict` is ``allocated``, ``assumed`` (until the RM accepts its node), ``pending`` (a check blocks it),
-    ``waiting`` (no check blocks it), ``replacing`` (it starts after the end of its placeholder), ``stopping``
-    (the RM was asked to stop it) or ``preempted`` (it was stopped).
+    ``waiting`` (no check blocks it), ``replacing`` (it starts after the end of its placeholder), ``noticed``
+    (it will be stopped), ``stopping`` (the RM was asked to stop it) or ``preempted`` (it was stopped).
     """
 
     app_id: AppId

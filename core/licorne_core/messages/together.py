@@ -14,8 +14,8 @@ GANG_INCOMPLETE: Final = "GANG_INCOMPLETE"
 class TogetherCheck:
     """The members of a gang find no room together, have not all arrived, or have reached their maximum.
 
-    `where` names the nodes of the last search that are nearest to its needs. It is empty for all nodes, and
-    for a gang whose asks have not all arrived.
+    `where` names the nodes of the last search that are nearest to the gang's needs. It is empty for all
+    nodes, and for a gang whose asks have not all arrived.
     """
 
     app_id: AppId

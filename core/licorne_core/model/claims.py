@@ -31,7 +31,7 @@ class Claim(ABC):
     @property
     @abstractmethod
     def as_passed(self) -> Passed:
-        """What an allocation remembers that passes it."""
+        """The record of this claim in an allocation that passes it."""
 
     @abstractmethod
     def decide(self, now: float) -> Any:
@@ -89,15 +89,15 @@ class MemberRoom(ABC):
 
     @abstractmethod
     def put_back(self) -> None:
-        """Free it for other asks, as its ask is not assumed any more."""
+        """Free the room for other asks, as its ask is not assumed any more."""
 
     @abstractmethod
     def end(self) -> None:
-        """End it: it was used, or is not needed any more."""
+        """End the reservation: the room was used, or is not needed any more."""
 
 
 def room_for(app: Application, task_group: str) -> MemberRoom | None:
-    """The first free room for members of a task group."""
+    """The first free room for members of a task group; None if there is none."""
     return next((one for one in app.gang.rooms if one.task_group == task_group and one.is_free), None)
 
 

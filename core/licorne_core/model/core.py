@@ -15,7 +15,7 @@ class Floating:
         self.types: frozenset[str] = frozenset()
         """Types of which every node seems to have `BOUNDLESS`."""
         self.hidden: frozenset[str] = frozenset()
-        """Types that reports of nodes omit: these types, and former ones that some nodes still have."""
+        """Types that reports of nodes omit: `types`, and former such types that some nodes still have."""
 
     def added_to(self, capacity: Resources) -> Resources:
         """The capacity of a node, with the floating types."""

@@ -86,7 +86,7 @@ class LimitBook:
         return named | self.of_kind(kind).keys()
 
     def most_running(self, kind: str, name: str, queue: Queue) -> int:
-        """Maximum number of the user's or group's running applications by the queue's limit; 0 if none."""
+        """The queue's limit on running applications of the user or group, if it is reached; otherwise 0."""
         limit = queue.limits.of(kind, name) if name else None
         tracker = self.of_kind(kind).get(name, {}).get(queue.path)
         if limit is None or tracker is None or len(tracker.applications) < limit.max_applications:

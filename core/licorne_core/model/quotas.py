@@ -53,7 +53,7 @@ class Quota:
     """Booked amounts that do not count against the maximum: those beyond the capacity of their nodes. Only
     root has any, as its maximum is the sum of all capacities (`model/nodes/book.py`)."""
     max: Resources | None
-    """The most that may be booked; None for no bound at all."""
+    """Maximum amounts that may be booked; None for no bound."""
     max_applications: int
     """Maximum number of applications that may run; 0 for no bound."""
     strict: bool
@@ -126,7 +126,7 @@ def excess(quota: Quota, items: Items) -> Resources:
 
 
 def first_exceeded(quotas: Iterable[Quota], items: Items) -> Quota | None:
-    """Return the first quota that `excess` finds exceeded; None for none.
+    """Return the first quota that `excess` finds exceeded; None if there is none.
 
     Every ask is compared with all its quotas, and the amounts are not needed.
     """
@@ -259,9 +259,9 @@ class SharedQuota(Quota):
     lack: str
     """Reason for passing over asks that exceed it."""
     waiters: dict[PartitionName, object]
-    """Partitions with asks that this quota blocks, each with its blocker.
+    """Partitions with asks that this quota blocks, each with its `Blockers`.
 
-    A new partition of a name may be here while the old one is still being dismantled.
+    A new partition may be here while the former one of the same name is still being dismantled.
     """
 
     def __init__(self, kind: str, name: str, room: BoundTexts, lack: str) -> None:
@@ -306,8 +306,8 @@ class ApplicationTotals:
         self.allocations = 0
         """Requests that are booked and were reported to the RM."""
         self.largest = 0
-        """The largest amount of any type that a request had since there was none: no total exceeds
-        this times the number of requests."""
+        """The largest amount of any type in a request since there last were no requests: no total exceeds
+        this value times the number of requests."""
         self.sizes: dict[Shape, None] = {}
         """Sizes of some accepted asks: further asks of these sizes need no check."""
         self.states: dict[str, int] = {}
@@ -330,7 +330,7 @@ class ApplicationTotals:
         self.states[state] = self.states.get(state, 0) + 1
 
     def dropped(self, state: str) -> None:
-        """Remove an application that is no longer listed, or was `listed` with another state or place."""
+        """Remove an application of that state that reports no longer list, or that has another state now."""
         self.states[state] -= 1
         if not self.states[state]:
             del self.states[state]

@@ -12,7 +12,7 @@ class Usage:
     All changes of one command, or of one turn, have the same time.
     """
 
-    followers: int
+    tracking: int
     """Bits of the extensions that currently track usage; while it is 0, nothing is recorded."""
     time: float
     """Time of the last command or turn that changed usage, in unix seconds, while an extension tracks it."""

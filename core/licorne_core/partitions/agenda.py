@@ -119,7 +119,7 @@ class Agenda:
         self.note(partition)
 
     def leave(self, partition: Partition) -> None:
-        """Remove a partition; the number of its RM's last turn stays."""
+        """Remove a partition; the number of its RM's last turn is kept."""
         name, rm_id = partition.name, partition.rm_id
         rm = self._places.pop(name).rm
         self._deadlines.keys.pop(name, None)
@@ -197,7 +197,7 @@ class Agenda:
         """Give a turn to a partition of the waiting RM whose last turn is longest ago.
 
         It is the RM's partition whose last turn is longest ago. Partitions without any turn are first, in
-        order of registration. The partition does not wait any more until the next `note`.
+        order of registration. The partition no longer waits until the next `note`. None if none waits.
         """
         first = self._waiting.first() if self._waiting.keys else None
         if first is None:

@@ -98,7 +98,7 @@ class Partition:
         self.ledger = Ledger()
         """Records of allocations that were stopped for others, with the beneficiary and the reason."""
         self.stays: Stays = {}
-        """Noticed victims, whose stop is delayed."""
+        """Victims under notice, whose stop is delayed."""
         self.reservations = Reservations(
             self.nodes, self.wakeups, self.dirty, self.escalation, self.timers, self.journal, self.stays
         )
@@ -198,7 +198,7 @@ def remember_completed(partition: Partition, app: Application, now: float) -> No
 def remember_rejected(partition: Partition, app: Application, now: float) -> None:
     """List a rejected application (spec § 3.12).
 
-    The latest rejection of an id is listed, even beside a later accepted application of that id: readers
+    The latest rejection of an id is listed, even if a later application of that id was accepted: readers
     find the reason of the rejection, as in the events.
     """
     _remember(partition, Due.EXPIRE_REJECTED, app.app_id, app, now)

@@ -225,7 +225,7 @@ class Rm:
         return partition
 
     def named(self, name: str) -> Partition | None:
-        """The partition with this name; the name is not cached, as a reader may pass any."""
+        """The partition with this name, or None; the name is not cached, as a reader may pass any."""
         normalized = normalize_partition(self.rm_id, name)
         if normalized is None:
             return None
@@ -275,7 +275,7 @@ class Rm:
         return {thing: mark for (name, thing), mark in marks if partition_key(name) == key}
 
     def holder_of(self, node_id: NodeId) -> Partition | None:
-        """The partition with the node, for requests that name no partition: preferably the default one."""
+        """The partition with the node, preferably the default one, for requests that name none; or None."""
         partitions = [self.find(""), *self.partitions.values()]
         held = (p for p in partitions if p is not None and node_id in p.nodes.by_id)
         partition = next(held, None)
@@ -366,7 +366,7 @@ class Registry:
             self.add(partition)
 
     def remove(self, rm_id: RmId) -> None:
-        """Remove an RM and its partitions; the number of its session stays."""
+        """Remove an RM and its partitions; its session number is kept."""
         rm = self.rms.pop(rm_id)
         self.jobs.forget(rm_id)
         self._drop_all(rm)
@@ -403,7 +403,7 @@ class Registry:
         return partition
 
     def by_name(self, name: str) -> Partition | None:
-        """The partition with this normalized name, or the first RM's partition with this bare name."""
+        """The partition with this normalized name, or the first RM's with this bare name; None if unknown."""
         if name.startswith("["):
             owner = self.rms.get(rm_of(PartitionName(name)))
             return None if owner is None else owner.named(name)

@@ -34,27 +34,27 @@ one question: does it let an item through now? The kinds, and the changes that o
     QuotaShortage         amounts, in a quota        part of the quota is freed, or the maximum rises
     RunningLimit          accepted applications      an application of the quota stops running
     StoppedQueue          its priority-pass items    an operator starts the queue
-    FullRoot              asks that require nodes    root has more left, or names further victims
+    FullRoot              asks that require nodes    root has more headroom, or further victims
     ReservationLimit      asks that want a node      a reservation ends, or the bound rises
-    AnswersOwed           asks with a predicate      an answer comes, or an assumed ask is removed
+    AnswersOwed           asks with a predicate      an answer arrives, or an assumed ask is removed
     NextTurn              asks that preempt others   another turn begins
     Supply                a shape or an ask class    a node changes so that it takes the ask
     ReservableSupply      the same, to reserve       a node changes so that it can be reserved
 
 Each change of the books marks what has changed: applications, queues, nodes, and the objects that blockers
 depend on (`waiting/dirty.py`). A mark wakes nothing. `open_blockers` asks the blockers of the marked objects
-if they let an item through now, and opens those that do. The next pass takes, at each level, the smaller of
-the active items and those that lead to an open blocker, and asks the blocker again before it descends: one
-freed node may open the blocker for many asks and have room for one. A blocker that lets no item through is
-shut.
+if they let an item through now, and opens those that do. The next pass takes, at each level, the first in key
+order of the active items and the items that lead to an open blocker. It asks the blocker again before it
+descends: one freed node may open the blocker for many asks but fit only one. A blocker that lets no item
+through is shut.
 
-There is a supply or a shortage for each size, so there are many. Their asks are in shared waiting lines,
-those of the *pool*: the open nodes, or a quota. A waiting line (`waiting/waiting_line.py`) stores the
-smallest request in each stretch of the line, and skips stretches that want more than is free. If neighbours
-want similar amounts, most stretches are skipped. If large and small sizes alternate, the cost of a change
-grows with the number of sizes.
+There is a supply or a shortage for each size, so there are many. Their asks are in the shared waiting
+lines of a *pool*, which is either the open nodes or a quota. A waiting line (`waiting/waiting_line.py`)
+stores the smallest request in each stretch of the line, and skips stretches that want more than is free.
+If neighbours want similar amounts, most stretches are skipped. If large and small sizes alternate, the cost
+of a change grows with the number of sizes.
 
-Stages of the pass come before the queues (`stages.py`): asks with a claim, asks with a node reserved
+Stages of the pass precede the queues (`stages.py`): asks with a claim, asks with a node reserved
 (`order.py`), applications whose placeholders can be replaced by real asks (`replacing.py`). They use the same
 blockers. When woken, their items are in rankings of their own from root down, under the same keys. A pass
 without a decision ends with a review of the reservations, once a second (`standard/reservations/review.py`),
@@ -64,7 +64,7 @@ Each application has one heap of deadlines (`escalation.py`). At such a deadline
 found no node is old enough for a remedy: a reservation, victims, a planned start. A request represents such
 asks among the groups (`AgedAsks`); when it is tried, its `Remedy` finds a measure.
 
-Shortcuts: what is never examined
+Shortcuts: items never examined
 ---------------------------------
 * Queues and applications without active items that lead to no open blocker.
 * Queues that an operator has stopped. Nothing in them is parked, so starting one costs one try.
@@ -85,7 +85,7 @@ W2  A parked item and its ancestors are in the waiting lines of its blocker, and
 W3  Each blocker in `Blockers` has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
 L1  Each reservation, back-off and written check has a deadline. A promise has that of its reservation,
-    a placeholder one of its own.
+    and a placeholder has its own.
 
 Tests play random worlds through this and through a plain scheduler without shortcuts: both make the same
 decisions.

@@ -24,11 +24,11 @@ class Call:
     def __init__(self, number: int) -> None:
         """Start a question that is not yet written to the RM."""
         self.asker: object = None
-        """State that waits for the answer beside asks, for a feature's `ANSWERS`; None for none."""
+        """A feature's state that waits for the answer, for its `ANSWERS`; None if only asks wait."""
         self.behind = 0
         """Number of asks that were waiting for answers when the question was opened."""
         self.sent_at = 0.0
-        """Time at which it was written to the RM, in unix seconds; 0 before."""
+        """Time at which the question was written to the RM, in unix seconds; 0 before that."""
         self.number = number
         """Number of the question, ascending within a registration."""
         self.sent_with = 0
@@ -69,7 +69,7 @@ class OpenCalls:
         self._unsaid.append(asked)
 
     def take_unsaid(self) -> list[Effect]:
-        """Effects of questions that were not sent yet: predicate checks first."""
+        """Effects with the questions that no effect contains yet; predicate checks are first."""
         unsaid, policy = self._unsaid, self._rm.predicates
         if not unsaid or policy is None:
             return []

@@ -168,7 +168,7 @@ class _NoPlaceholderOpen(Rule):
 
 
 class _WithinMaxima(Rule):
-    """Queues, user, group and additional quotas stay within their maxima with the ask (spec § 8.3c, e)."""
+    """With the ask, queues and user, group and additional quotas are within their maxima (§ 8.3c, e)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> Quota | None:
         if asking.promise is None:
@@ -217,12 +217,12 @@ class _WithinMaxima(Rule):
 
 
 class _EverFits(Rule):
-    """The ask is no larger than the maxima of its queues, user and group, and than some node.
+    """The ask is within the maxima of its queues, user and group, and no larger than some node.
 
-    Only reports have this rule, before all others: a pass parks such asks behind the maximum or the nodes.
-    The reference for each type is the largest node so far: a removed node may be added again, and no single
-    node may have enough of all types. For the same reason the size of the cluster, which is the maximum of
-    root, does not count. Without nodes the rule has no result.
+    Only reports use this rule, before all others: a pass parks such asks behind the maximum or the nodes.
+    Each type is compared with the largest capacity that a node has ever had, as a removed node may be added
+    again; maybe no single node has enough of all types. The maximum of root does not count: it is the present
+    size of the cluster. Without nodes the rule has no result.
     """
 
     def obstacle(self, context: CheckContext, asking: Asking) -> reasons.SizeBound | None:
@@ -251,7 +251,7 @@ class _HasPlaceTogether(Rule):
 
 
 def _bounds(nodes: NodeBook, asking: Asking) -> Iterator[reasons.SizeBound]:
-    """All that the ask is too large for."""
+    """The quotas and nodes that the ask is too large for."""
     for quota in asking.app.quotas:
         most = quota.max
         if most is not None and quota.kind in reasons.RUNNING_CODES and not quota.strict:
@@ -331,7 +331,7 @@ STOPPABLE: Final = _APPLICATION_BITS & ~RESERVED
 
 
 def application_blocker(context: CheckContext, app: Application, *, reserved: bool = False) -> Blocker | None:
-    """First blocker of all asks of the application, or of its asks with a reserved node (`reserved`)."""
+    """First blocker of all asks of the application, or of its asks with a node `reserved`; None if none."""
     interests = app.interests | RESERVED if reserved else app.interests
     for rule in _FOR_APPLICATIONS[interests & _APPLICATION_BITS]:
         obstacle = rule.obstacle(context, app)
@@ -358,7 +358,7 @@ def is_stopped(context: CheckContext, group: AskGroup) -> bool:
 def ask_blocker(context: CheckContext, asking: Asking, *, beyond: int = 0) -> Blocker | None:
     """First blocker of the asks of a group, or of one reserved ask; nodes are not searched.
 
-    Only by rules with a place `beyond` this one.
+    Only rules with a place after `beyond` count. None if no rule stops the asks.
     """
     app = asking.app
     interests: int = app.interests | app.leaf.interests

@@ -28,7 +28,7 @@ from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.app_states import AppState
 from licorne_core.values.ranking import Ranking
 
-# Looking it up in the enumeration costs as much as two calls, for every allocation.
+# A lookup in the enumeration costs as much as two calls, for every allocation.
 _ACCEPTED: Final = AppState.ACCEPTED
 
 
@@ -142,7 +142,7 @@ class Cycle:
     # The regular pass
 
     def _inside(self, queue: Queue, ranking: Ranking[Any]) -> Decision | None:
-        """First decision in the queue, or among those of its applications that a user ranks, in key order."""
+        """First decision in the queue, or among one user's applications in it, in key order; None if none."""
         waiting = self._context.wakeups.waiting
         order = ranking if ranking.second is None else ranking.in_force
         while True:
@@ -182,7 +182,7 @@ class Cycle:
         return blocker
 
     def _in_app(self, leaf: Queue, app: Application) -> Decision | None:
-        """First ask of the application that passes all checks, or a measure (spec § 8.3).
+        """First ask of the application that passes all checks, or a measure (spec § 8.3); None if none.
 
         A blocker if an extension pauses the application, so that none of its asks is served.
         """
@@ -217,7 +217,7 @@ class Cycle:
                 return (self._pause(leaf, app, first) if pausing else None) or found
 
     def _pause(self, leaf: Queue, app: Application, found: AskPlace | None) -> Blocker | None:
-        """The blocker of an application that an extension pauses; `found` is its first ask to be served."""
+        """The blocker if an extension pauses the application, or None; `found` is its first ask to serve."""
         for extension in self._context.pauses:
             blocker: Blocker | None = extension.pauses(leaf, app, found, self._effort.now)
             if blocker is not None:
@@ -264,8 +264,8 @@ class Cycle:
     def _for_remedy(self, wants: AgedAsks) -> Decision | None:
         """The measure for the first ask that is old enough, or its blocker.
 
-        None if the request is paused, as for gang members that are bound to certain nodes, or if the request
-        is ranked again, as its first ask has changed.
+        None if the request is paused, for example because its asks are bound to certain nodes, or is ranked
+        again because its first ask has changed.
         """
         if wants.group.is_bound:
             self._context.wakeups.waiting.withdraw(wants)

@@ -14,14 +14,14 @@ from licorne_core.scheduling.waiting.waiting import Waiting
 from licorne_core.values.timers import Due, Timer, Timers
 
 MOST_AT_ONCE = 16
-"""Bound on deadlines of one application that are handled in a row, so that other timers are not delayed."""
+"""Maximum number of deadlines of one application handled in a row, so that other timers are not delayed."""
 
 
 class Escalation:
     """Deadlines of the applications of one partition, and their effects.
 
     Always true: a request for a remedy is ranked if one of its asks is old enough, unless it is paused; after
-    the removal of that ask it may stay ranked until it is tried.
+    the removal of that ask it may remain ranked until it is tried.
     """
 
     def __init__(self, dirty: Dirty, waiting: Waiting, timers: Timers[Timer]) -> None:
@@ -155,7 +155,7 @@ def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
 
 
 def readmit(escalation: Escalation, request: Request, now: float) -> None:
-    """Let a pending ask that has lost its node or its claim have another one."""
+    """Register a pending ask that has lost its node or claim with the remedies of its group again."""
     group: AskGroup = request.group
     for wants in group.remedy_requests.values():
         wants.add(request.place, now)

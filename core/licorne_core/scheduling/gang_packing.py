@@ -1,8 +1,8 @@
-"""Packing: how many gang members of each kind are placed in each room, so that all are placed.
+"""Packing: the number of gang members of each kind to place in each room.
 
-A *room* is a node, or a set of nodes that takes whole bundles of members. A packing visits the rooms in
-order, and puts as many members of the first kind as possible into each, then of the second, and so on. If
-members are left over, it backtracks. The first packing found is used.
+A *room* is a node, or a set of nodes that takes whole bundles of members. A search visits the rooms in
+order, and puts into each as many members of the first kind as possible, then as many of the second, and so
+on. If members are left over, it backtracks. The first packing found is used.
 
 With one kind there is no backtracking. With several kinds the problem is NP-hard: `PackingEffort` bounds the
 steps, and a search that needs more steps finds no packing.
@@ -18,7 +18,7 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import EMPTY, Items, charge
 
 Most = Callable[[int, int, Sequence[int]], int]
-"""Maximum members of a kind that a room takes in addition to the given numbers of earlier kinds."""
+"""Maximum number of members of a kind that a room takes in addition to the given numbers of earlier kinds."""
 
 Beside = Callable[[Node, Sequence[AskClass], int, Sequence[int]], int]
 """Number of asks of a class that a node takes in addition to the given numbers of earlier classes."""
@@ -28,7 +28,7 @@ MembersOnNode = tuple[AskGroup, Node, int]
 
 
 class PackingEffort:
-    """Steps of a search, and their bound; `is_spent` after a search was stopped at the bound."""
+    """Steps of a search, and their bound; `is_spent` is True once the bound has stopped a search."""
 
     __slots__ = ("is_spent", "left", "looks", "taken")
 
@@ -56,9 +56,9 @@ class PackingEffort:
 
 
 def pack(rooms: int, counts: Sequence[int], most: Most, effort: PackingEffort) -> list[int] | None:
-    """Numbers by room and kind, for as many rooms as are needed; None if not all members can be placed.
+    """Numbers of members by room and kind, for the rooms in use; None if no packing is found.
 
-    `rooms` is the number of rooms, `counts` that of the members of each kind.
+    `rooms` is the number of rooms, `counts` the number of members of each kind.
     """
     if len(counts) == 1:
         return _pack_alike(rooms, counts[0], most)
@@ -103,7 +103,7 @@ def _pack_alike(rooms: int, count: int, most: Most) -> list[int] | None:
 
 
 def _pack_straight(rooms: int, counts: Sequence[int], most: Most, steps: int) -> list[int] | None:
-    """The packing without backtracking, which visits no more rooms than it needs; None for none.
+    """The packing without backtracking, which visits no more rooms than it needs; None if it fails.
 
     It is also the first packing that `pack` finds, as partial results never exceed the bounds of `_tails`.
     """
@@ -120,7 +120,7 @@ def _pack_straight(rooms: int, counts: Sequence[int], most: Most, steps: int) ->
 
 
 def _tails(rooms: int, kinds: int, most: Most) -> list[list[int]]:
-    """For each room the maximum members of each kind alone that this and all later rooms hold together."""
+    """By room: the maximum number of members of each kind in this and all later rooms, without others."""
     tails = [[0] * kinds]
     for room in range(rooms - 1, -1, -1):
         after = tails[-1]
@@ -159,7 +159,7 @@ def slots_if_empty(node: Node, ask_class: AskClass) -> int:
 
 
 def beside_if_empty(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:
-    """The same beside `picks` of the previous classes."""
+    """Like `slots_if_empty`, in addition to `picks` asks of the previous classes."""
     if not slots_if_empty(node, classes[kind]):
         return 0
     free = dict(node.capacity)
@@ -169,7 +169,7 @@ def beside_if_empty(node: Node, classes: Sequence[AskClass], kind: int, picks: S
 
 
 def times(items: Items, free: Mapping[str, int]) -> int:
-    """Number of times that the amounts fit."""
+    """Number of times that all amounts fit into `free`; 0 for no amounts."""
     fitting = -1
     for name, value in items:
         number = free.get(name, 0) // value
@@ -194,7 +194,7 @@ def takes_reserved(node: Node, ask_class: AskClass, own: Items) -> bool:
 
 
 def slots_beside(node: Node, classes: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:
-    """Number of asks of the kind's class that fit on the node beside `picks` of the previous classes."""
+    """Number of asks of the kind's class that fit on the node in addition to `picks` of previous classes."""
     ask_class = classes[kind]
     slots = slots_on(node, ask_class)
     if not slots or not any(picks):
@@ -248,6 +248,6 @@ def on_nodes(
 
 
 def members_on(shares: Sequence[Share], places: Sequence[MembersOnNode]) -> list[tuple[Request, Node]]:
-    """The asks of each group in order, on its nodes in order."""
+    """Pairs of asks and nodes: the asks of each group in order, on its nodes in order."""
     asks = {share[0]: iter(first_asks(share)) for share in shares}
     return [(next(asks[group]), node) for group, node, pick in places for _ in range(pick)]

@@ -1,14 +1,14 @@
 """Whole gangs: asks that are placed together get their nodes in one turn, or none does.
 
-Its members are all pending placeholders of an application, or the next unit of its gang
+Members of a gang are all pending placeholders of an application, or its next unit
 (`model/apps/members.py`). The search groups the asks by ask group: each is one *kind*. In: an application
 with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at once; a `NodeQuestion`, if the RM
 has to be asked and has not answered for all nodes of the placement; or the `Incomplete` or `NoPlace` that
 its groups are parked with.
 
 `gang_sets.py` has the sets of nodes that are tried. A node counts only if the RM accepts it or has not
-answered yet; in a placement, the RM is asked about the latter first. So a refusal leads to another search,
-and never to a gang without some of its members.
+answered yet; before a placement, the RM is asked about nodes without an answer. So a refusal leads to
+another search, and never to a gang without some of its members.
 """
 
 from collections import Counter
@@ -67,12 +67,12 @@ Together = GangPlacement | NodeQuestion | MemberPlacement
 
 
 def passed_by(context: CheckContext, decision: Any) -> Passed | None:
-    """The claim that a decision passes: the oldest one of an ask that stands before the placed one.
+    """The claim that a decision passes: the oldest claim of an ask that precedes the placed one, or None.
 
     The order is the usual one at the time of the decision, whatever its stage: a daemon, or an ask with a
     reserved node, passes claims as well. All asks of one decision pass the same claim. An ask does not pass
     its own claim, nor claims of applications that are not tried, such as one on hold. A decision that places
-    nothing, or replaces a placeholder, passes none; a real ask inherits that of its placeholder.
+    nothing, or replaces a placeholder, passes none; a real ask inherits the one that its placeholder passed.
     """
     if type(decision) is tuple or isinstance(decision, MemberPlacement):
         app, placed = decision[1], [decision[2]]
@@ -86,7 +86,7 @@ def passed_by(context: CheckContext, decision: Any) -> Passed | None:
         first = claim.members[0][0]
         if not claim.app.is_ranked:
             continue
-        # The asks of a claim are placed together, in its order: its own claim does not stand before an ask.
+        # The asks of a claim are placed together, in its order: none of them passes this claim.
         if first.place < placed[0].place if claim.app is app else comes_before(claim.app, app, types, keys):
             return claim.as_passed
     return None
@@ -108,7 +108,7 @@ class GangSearch(Search):
         self._remedies = remedies
         self._tables = SlotTables(context.node_book, part)
         self.sizes = GangSizes(context, part)
-        """What waiting gangs are compared with."""
+        """Comparison of waiting gangs with empty nodes."""
 
     @property
     def always(self) -> bool:
@@ -118,9 +118,9 @@ class GangSearch(Search):
     def decide(
         self, leaf: Queue, app: Application, group: AskGroup, now: float
     ) -> Together | Node | Blocker | None:
-        """Decide about the asks of a group: a whole gang, or the first of members that follow a placed one.
+        """Decide about the asks of a group: a whole gang, or the first member added to a placed gang.
 
-        A node is that of the first ask. None for asks that may go to any node. Only these get a reservation
+        A `Node` is for the first ask. None for asks that may use any node. Only these get a reservation
         or victims: a single node does not help a gang, and victims may be outside of the nodes to which a
         member is bound.
         """
@@ -163,13 +163,13 @@ class GangSearch(Search):
         gang.is_parked = True
         is_behind = gang.units is not None and gang.units.behind
         may_start = (group.no_place or is_foreseen(blocker)) and group.together and not is_behind
-        # A gang of more kinds is never placed as a whole: reserving nodes for it would be useless.
+        # A gang of more than `MAX_KINDS` kinds is never placed: do not reserve nodes for it.
         if may_start and len(shares) <= MAX_KINDS:
             self._want(shares[0][0], now)
         return blocker
 
     def _note_short(self, group: AskGroup, shares: list[Share], blocker: QuotaShortage) -> None:
-        """Note a gang, or a member bound to certain nodes, for which all nodes together have too little left.
+        """Record a gang, or a member bound to certain nodes, that exceeds what all nodes together have left.
 
         Raises:
             StillLooking: not all nodes have been examined yet.
@@ -195,7 +195,7 @@ class GangSearch(Search):
     def _alone(self, app: Application, group: AskGroup) -> Node | None:
         """The node of a unit with one ask and no constraints, found as for a single ask: a shortcut.
 
-        None if a check blocks or might block it, if the RM has to be asked, and if there are other groups.
+        None if a check blocks or might block it, if the RM has to be asked, or if there are other groups.
         """
         units = app.gang.units
         is_one = units is not None and units.wanted == 1 and app.gang.terms is None
@@ -215,7 +215,7 @@ class GangSearch(Search):
         return node
 
     def _incomplete(self, app: Application, shares: list[Share]) -> Incomplete | None:
-        """Blocker of a gang of which not all asks that are placed together have arrived."""
+        """Blocker of a gang that lacks asks which are placed together; None if all have arrived."""
         units = app.gang.units
         if units is not None:
             lack = units.lack(sum(count for _, count in shares))
@@ -227,7 +227,7 @@ class GangSearch(Search):
             if not missing:
                 return None
             code = GANG_INCOMPLETE
-            text = f"asks for {in_units(missing)} of its announced placeholders have not come"
+            text = f"asks for {in_units(missing)} of its announced placeholders have not arrived"
         blocker = self._context.wakeups.blockers.get(Incomplete, app)
         blocker.lack = TogetherCheck(app_id=app.app_id, code=code, text=text)
         return blocker
@@ -288,14 +288,14 @@ class GangSearch(Search):
         return self._no_node(terms, app, request.group, None) if node is None else node
 
     def _near(self, room: MemberRoom, ask_class: AskClass) -> Node | None:
-        """The node of a reserved room, or the first of the nodes on which its ask may be placed."""
+        """The node of a reserved room, or the first node on which its ask may be placed now; or None."""
         own = room.node
         if own is not None and takes_reserved(own, ask_class, room.ask_class.items):
             return own
         return self._first((room.nodes(),), ask_class)
 
     def _first(self, sets: Iterable[Collection[Node]], ask_class: AskClass) -> Node | None:
-        """The first node, in the first possible set, that takes an ask."""
+        """The first node in node order, among all the sets, that takes an ask; None if none does."""
         found: list[Node] = []
         for there in sets:
             self.work += len(there)

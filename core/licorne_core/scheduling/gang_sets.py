@@ -4,7 +4,7 @@ All members are placed on nodes of one set, or none is placed. Within a set, nod
 partition's node order or another one, each filled before the next; the kind with the fewest slots in the
 set goes first.
 
-The capacity of a node is given by the slots of each kind, and by `Beside`: now, or at a later time.
+The room of a node, now or at a later time, is defined by the slots of each kind and by `Beside`.
 """
 
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId
 
 STEPS = 20_000
-"""Bound on steps of one search in addition to one for each room and kind of each packing that is tried."""
+"""Maximum number of steps of one search, besides one for each room and kind of each packing tried."""
 
 
 class MemberKind(NamedTuple):
@@ -34,7 +34,7 @@ class MemberKind(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """Members of a kind (an index) that have to be in one part of a set: `number` bundles of that size."""
+    """`number` bundles of `size` members of a kind (an index): each bundle has to be in one part of a set."""
 
     kind: int
     size: int
@@ -56,12 +56,12 @@ class SetSearch(ABC):
         self.kinds = kinds
         self.effort = effort
         self.rank: Callable[[Node], Any] = rank_of
-        """Rank of a node, in whose order members take nodes of a set."""
+        """Rank by which members take the nodes of a set, the lowest first."""
         self._beside = beside
 
     @abstractmethod
     def find(self) -> Picks | None:
-        """Picks for all members in the first set that has room for them."""
+        """Picks for all members in the first set that has room for them; None if no packing is found."""
 
     @abstractmethod
     def inside(self, key: Key) -> Picks | None:
@@ -69,15 +69,15 @@ class SetSearch(ABC):
 
     @abstractmethod
     def groupings(self) -> tuple[tuple[str, ...], ...] | None:
-        """For empty nodes: the attributes that the nodes of the narrowest sets that hold all members have in
-        common; None if no set holds them."""
+        """For empty nodes: the groupings, each with the attributes that define the narrowest sets that hold
+        all members; None if no set holds them."""
 
     @abstractmethod
     def lack(self, app_id: AppId, *, if_empty: bool = False) -> TogetherCheck:
         """The reason of a failed search; `if_empty` for one in empty nodes."""
 
     def on_nodes(self, there: Collection[Node], counts: Sequence[int], slots: Sequence[int]) -> Picks | None:
-        """Place `counts` members of each kind on these nodes, which have this number of slots for each."""
+        """Place `counts` members of each kind on nodes with `slots` for each; None if no packing is found."""
         present = [number for number, count in enumerate(counts) if count]
         present.sort(key=lambda number: (slots[number], number))
         tables = [self.kinds[number].slots.slots for number in present]
@@ -115,7 +115,7 @@ class NodeSets(ABC):
 
     @abstractmethod
     def key_of(self, node: Node) -> Key | None:
-        """The set of the node; None for none."""
+        """Name of the set of the node; None if it is in no set."""
 
     def bundles(self, members: Sequence[int]) -> list[Bundle]:
         """The members of each kind, in bundles that have to be together."""
@@ -143,7 +143,7 @@ class AllNodes(NodeSets):
         self.layout, self.stamp = None, ()
 
     def names(self) -> Iterable[Key]:
-        """The name of the one set, which is empty."""
+        """The one name, which is empty."""
         return ((),)
 
     def nodes(self, key: Key) -> Collection[Node]:
@@ -151,7 +151,7 @@ class AllNodes(NodeSets):
         return self._nodes.by_id.values()
 
     def key_of(self, node: Node) -> Key | None:
-        """The name of the one set."""
+        """The name of the one set, to which every node belongs."""
         return ()
 
     def no_slots(self) -> Slots:
@@ -229,7 +229,7 @@ def sets_for(app: Application, nodes: NodeBook, *, is_gang: bool = True) -> Node
 
 
 def packing_for(groupings: tuple[tuple[str, ...], ...], classes: Iterable[AskClass]) -> Packing:
-    """What the node order keeps whole for a gang of these classes."""
+    """The units that the node order keeps whole for a gang of these classes."""
     names = {name for one in classes for name, _ in one.items} if groupings else ()
     return Packing(groupings, tuple(sorted(names)))
 

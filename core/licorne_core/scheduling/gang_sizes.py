@@ -1,7 +1,7 @@
-"""Whether any nodes would hold a gang that is placed whole, if they were empty.
+"""Comparison of gangs that are placed whole with nodes as if they were empty.
 
-For a gang that has no room, the node order keeps whole what would hold it: the narrowest sets of nodes of
-which one would, or single nodes. For a gang that is larger than each set that it may use, it keeps nothing.
+For a gang without room, the node order keeps whole the narrowest sets of nodes that would hold it, or
+single nodes. For a gang that is larger than each set that it may use, the order keeps nothing whole.
 """
 
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ NODES_OF_A_TRY: Final = 8
 def search_in(
     owner: Search, sets: NodeSets, shares: list[Share], tables: SlotTables, beside: Beside
 ) -> SetSearch:
-    """A search for the members in the sets, with the slots of the tables, whose work is that of the owner."""
+    """A search for the members in the sets; its slots are in the tables, whose work is added to the owner."""
     before = tables.work
     try:
         kinds = [
@@ -65,7 +65,7 @@ class GangSizes(Search):
 
     @property
     def _version(self) -> tuple[int, int]:
-        """Version of what the nodes hold if empty."""
+        """Version of the set of nodes, and of their sizes, closures and domains."""
         nodes = self._context.node_book
         return nodes.sized.count, len(nodes.by_id)
 
@@ -82,9 +82,9 @@ class GangSizes(Search):
         return packing_for(groupings, [group.ask_class for group, _ in shares]), None
 
     def packings(self, most: int) -> Iterator[Packing]:
-        """What waiting gangs lack, for `most` of each kind; drops short gangs that do not wait any more.
+        """The packings that waiting gangs lack, of `most` gangs without room and of all short gangs.
 
-        Gangs are compared again with nodes that have changed in size, though not all in one turn.
+        Drops short gangs that no longer wait. Compares gangs with resized nodes, though not all in one turn.
         """
         wakeups, root = self._context.wakeups, self._context.tree.root
         until = self.work + self._part
@@ -107,9 +107,9 @@ class GangSizes(Search):
                 yield packing
 
     def _anew(self, app: Application, until: int) -> IfEmpty | None:
-        """What would hold the waiting gang, by former sizes of nodes if `work` is past `until`.
+        """The nodes that would hold the waiting gang; by former sizes of nodes if `work` is past `until`.
 
-        None for a gang whose search has not come so far.
+        None for a gang that was never compared.
         """
         known: IfEmpty | None = app.gang.if_empty
         if known is not None and known.sizes != self._version and self.work <= until:

@@ -15,7 +15,7 @@ from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.values.asks import AskClass
 
 MAX_KINDS = 16
-"""Maximum number of kinds of members of one gang, and most tables."""
+"""Maximum number of kinds of members of one gang, and of tables."""
 
 
 class Slots:
@@ -26,9 +26,9 @@ class Slots:
     def __init__(self) -> None:
         """Start without slots."""
         self.slots: dict[Node, int] = {}
-        """The nodes with slots."""
+        """Number of slots by node; nodes without slots are left out."""
         self.total = 0
-        """The slots of all nodes."""
+        """Number of slots of all nodes."""
 
     def put(self, node: Node, slots: int) -> None:
         """Set the number of slots of the node."""
@@ -49,7 +49,7 @@ class Slots:
 class SlotTable:
     """Slots for one class: at present, or of empty nodes.
 
-    For the former a refusal of the RM is a change as well (`NodeBook.refusals_count`).
+    For slots at present, a refusal by the RM is a change as well (`NodeBook.refusals_count`).
     """
 
     __slots__ = ("_ask_class", "_changed", "_made_of", "_nodes", "_read", "_rest", "_slots_on", "slots")

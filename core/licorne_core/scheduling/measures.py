@@ -44,7 +44,7 @@ class Remedy(ABC):
         """Act in the partition of the context."""
         self.context = context
         self.used: Sized = ()
-        """Its consumed part of the budget of a turn; while this is empty, it needs no call at a new turn."""
+        """Its consumed part of the budget of a turn; while this is empty, `begin_turn` need not be called."""
         self.search: Search | None = None
         """Its search, if the work is also counted separately (`Counters.search_work`)."""
 
@@ -59,7 +59,7 @@ class Remedy(ABC):
 
     @property
     def is_for_gangs(self) -> bool:
-        """True if it makes room for whole gangs, under maxima too; then all gangs are placed whole."""
+        """True if it makes room for whole gangs, also under maxima; then all gangs are placed whole."""
         return False
 
     @property
@@ -73,11 +73,11 @@ class Remedy(ABC):
 
     @abstractmethod
     def decide(self, wants: Any, request: Request, now: float) -> Any:
-        """The measure for the first ask that is old enough, or its blocker; None for a pause."""
+        """The measure for the first ask that is old enough, or its blocker; None if the request is paused."""
 
 
 def note_passed_over(context: CheckContext, group: AskGroup, blocker: Blocker, now: float) -> None:
-    """Log the reason on the group, for `explain` (spec § 8.13)."""
+    """Log on the group the reason why it is passed over, for `explain` (spec § 8.13)."""
     if isinstance(blocker, Supply):
         by_rm = isinstance(blocker.wanted, AskClass)
         if by_rm and now >= group.refused_at + REFUSAL_TIME:
@@ -90,7 +90,7 @@ def note_passed_over(context: CheckContext, group: AskGroup, blocker: Blocker, n
 
 
 def first_blocker(context: CheckContext, asking: Asking) -> Blocker | None:
-    """First blocker of the ask or of its whole application; nodes are not searched."""
+    """First blocker of the ask or of its whole application, or None; nodes are not searched."""
     blocker = application_blocker(context, asking.app, reserved=asking.is_reserved)
     return blocker or ask_blocker(context, asking)
 

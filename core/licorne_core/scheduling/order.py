@@ -61,8 +61,8 @@ def comes_before(
 ) -> bool:
     """True if an application precedes another one in the usual order of the whole partition.
 
-    Of two leaves, the queues below their common ancestor decide. `keys` has those of queues compared before
-    in the same order, and gets those of others.
+    Of two leaves, the queues below their common ancestor decide. `keys` has the keys of queues that were
+    compared before in the same order; new keys are added.
     """
     if app.leaf is other.leaf:
         return place_in_leaf(app) < place_in_leaf(other)
@@ -106,10 +106,10 @@ def app_key(app: Application, leaf: Queue) -> Key:
 
 
 def user_key(apps: UserApps, leaf: Queue) -> Key:
-    """Sort key in a fair leaf of applications of one user: the user's share of the entitlement of the leaf.
+    """Sort key of a user's applications in a fair leaf, by the user's shares of the leaf's entitlement.
 
     Users are compared as sibling queues are: by the priority of the first application, by the precedence that
-    the leaf may have, and by shares. Of users with equal shares, the first applications decide.
+    the leaf may have, and by shares. If the shares are equal, the first applications decide.
     """
     first = apps.first_key()
     rank = first[0] if leaf.settings.priority_sort else apps.behind
@@ -161,7 +161,7 @@ def raise_by(app: Application, bonus: int) -> bool:
 
 
 def count_raised(leaf: Queue, before: int, after: int) -> None:
-    """Replace a raised priority in the counts of a leaf; NO_PRIORITY for none."""
+    """Replace a raised priority in the counts of a leaf; NO_PRIORITY if no ask is left."""
     if before != NO_PRIORITY:
         leaf.priorities.remove(before)
     if after != NO_PRIORITY:
@@ -170,7 +170,7 @@ def count_raised(leaf: Queue, before: int, after: int) -> None:
 
 
 Above = Queue | UserApps | Application
-"""What is above an item of a priority pass."""
+"""An ancestor of an item of a priority pass."""
 
 
 def path_above(app: Application) -> Sequence[Queue | UserApps]:
@@ -238,7 +238,7 @@ class PriorityPass(ABC, Generic[T]):
         return first
 
     def set_aside(self, item: T) -> None:
-        """Make the item not ready, so that it is not tried; nothing if it is not."""
+        """Make the item not ready, so that it is not tried; no effect if it is not ready."""
         if item not in self.ready:
             return
         del self.ready[item]
@@ -376,7 +376,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         self.wake(self._holders)
 
     def path_up(self, item: Reservation) -> Sequence[Above]:
-        """The application of the reservation, its user's in a fair leaf, and the queues above."""
+        """The application of the reservation, its user in a fair leaf, and the queues above."""
         holder = self._holders[item]
         return (holder.app, *path_above(holder.app))
 

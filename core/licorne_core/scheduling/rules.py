@@ -93,20 +93,20 @@ class RulePlace(IntEnum):
 
     # Rules for all asks of an application.
     PARTITION = 1
-    """Such a partition gets no turn."""
+    """A partition that breaks the rule gets no turn."""
     STATE = 2
-    """Such an application is not tried in a pass."""
+    """An application that breaks the rule is not tried in a pass."""
     TURN = 3
-    """Others are served first, so it does not get its turn."""
+    """Other applications are served first."""
     MARK = 4
     """Only an operator can remove the obstacle."""
     PAUSE = 5
     """The rule reads only the application."""
     START = 6
-    """It stops all asks, so it precedes the rules for one ask; it follows pauses, whose end is known."""
+    """The rule stops all asks: it precedes rules for one ask, and follows pauses, whose end is known."""
     # Rules for one ask.
     DUE = 11
-    """The ask is not tried in a pass before."""
+    """The ask is not tried in a pass before its back-off ends."""
     PLACEHOLDER = 12
     """Room is reserved for the ask, or has to be given up before it is placed on other nodes."""
     TIME = 13
@@ -114,15 +114,15 @@ class RulePlace(IntEnum):
     QUOTA = 14
     """Maxima precede the search for nodes, as there are fewer of them."""
     HELD = 15
-    """It compares with parts of maxima that are held for a later start: what exceeds these waits for them."""
+    """The rule reads amounts held under maxima for later starts; asks beyond a maximum wait for it first."""
     ANSWER = 16
-    """The RM could not be asked about a node that is found."""
+    """The RM could not be asked about a node, even if one was found."""
     TOGETHER = 17
-    """It replaces the search for a node."""
+    """The rule replaces the search for a node."""
 
 
 class Rule(ABC):
-    """A rule for asks. `who` is an `Application` if it is for all its asks, or else an `Asking`.
+    """A rule for asks. `who` is an `Application` if the rule is for all its asks, or else an `Asking`.
 
     Rules of a feature are in its `rules.py`, as `RULES`, for applications or asks by their places.
     """
@@ -155,7 +155,7 @@ class Rule(ABC):
         """First obstacle by this rule; None if the rule is met."""
 
     def blocker(self, context: CheckContext, who: Any, obstacle: Any) -> Blocker | None:
-        """Blocker with which asks with this obstacle are parked."""
+        """Blocker with which asks with this obstacle are parked; None if they are not parked."""
         return None
 
     @abstractmethod
@@ -173,7 +173,7 @@ def in_order(rules: Iterable[Rule]) -> tuple[Rule, ...]:
 
 
 def by_interests(rules: Iterable[Rule]) -> tuple[int, Mapping[int, tuple[Rule, ...]]]:
-    """The rules that the pass evaluates, by the interests of an ask; and all bits that affect the choice.
+    """All bits of interests that affect the choice of rules, and the rules of the pass by these bits.
 
     A rule that an ask cannot violate is left out, so that it costs such asks nothing.
     """

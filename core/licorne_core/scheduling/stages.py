@@ -9,7 +9,7 @@ from licorne_core.scheduling.gang_placement import GangSearch
 from licorne_core.scheduling.rules import CheckContext
 
 Decision = Any
-"""A `Candidate`, or a decision that places no single ask; the table of handlers has its type."""
+"""A `Candidate`, or a decision of another type in the table of handlers."""
 
 
 class Position(IntEnum):
@@ -25,7 +25,7 @@ class Position(IntEnum):
 
 
 class Stage(ABC):
-    """A stage of the pass beside the queues. It is called only while `ready` has items."""
+    """A stage of the pass, before or after the queues. It is called only while `ready` has items."""
 
     gangs: GangSearch
     """The search for gangs of the pass; set before the first turn."""
@@ -52,7 +52,7 @@ class Claimed(Stage):
         super().__init__(context, Position.CLAIMS, context.claims.held)
 
     def decide(self, now: float) -> Decision | None:
-        """First decision about a claim."""
+        """First decision about a claim; None if there is none."""
         effort = self.context.effort
         for claim in list(self.context.claims.held):
             if effort.is_spent():

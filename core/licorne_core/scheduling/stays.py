@@ -1,4 +1,4 @@
-"""Noticed victims: they will be stopped, but run on for a while (`RequestState.NOTICED`)."""
+"""Victims under notice, whose stop is delayed (`RequestState.NOTICED`)."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from licorne_core.values.timers import Timer, Timers
 
 
 class Stay:
-    """A noticed victim: an extension has delayed its stop until the deadline fires.
+    """A victim under notice: an extension has delayed its stop until a deadline.
 
     Times are in unix seconds.
     """
@@ -37,17 +37,17 @@ class Stay:
         self._timers.set(self._timer, now)
 
     def is_due(self, now: float) -> bool:
-        """True if the decision is due now in any case."""
+        """True if the deadline has been reached."""
         deadline = self._timers.deadline(self._timer)
         return deadline is not None and deadline <= now
 
     def end(self, stays: "Mapping[Request, Stay]", *, stopped: bool) -> None:
-        """The victim is `stopped`, is spared, or has ended; `stays` are the others."""
+        """Cancel the deadline of a `stopped`, spared or ended victim; `stays` has the other victims."""
         self._timers.cancel(self._timer)
 
 
 Stays = dict[Request, Stay]
-"""The noticed victims of a partition, which have no records in its ledger yet."""
+"""The victims under notice of a partition; its ledger has no records of them yet."""
 
 
 def end_stay(stays: Stays, request: Request, *, stopped: bool = False) -> Stay:

@@ -4,8 +4,8 @@ They use the same hook points as extensions, and the kernel does not name them e
 out: the states of requests depend on them (`model/apps/requests.py`), and the interface si.v1 guarantees
 them. They may import all of the kernel, and extensions may import them.
 
-The table of standard features is closed. Its order is that at every point except `leaf_for`, before all
-extensions.
+The table of standard features is closed. At every point except `leaf_for` they are called in its order,
+before all extensions.
 """
 
 NAMES: tuple[str, ...] = ("placeholders", "reservations", "predicates", "preemption", "placement")

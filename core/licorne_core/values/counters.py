@@ -74,7 +74,7 @@ class Counters:
     allocations_recovered: int = 0
     allocations_rejected: int = 0
     rejection_time: float = 0.0
-    """Time of the last rejection of an ask or allocation, in unix seconds; 0 for never."""
+    """Time of the last rejection of an ask or allocation, in unix seconds; 0 if there was none."""
     allocations_released: int = 0
     allocations_failed_on_rm: int = 0
     """Number of allocations that the RM failed to run; their asks are pending again."""

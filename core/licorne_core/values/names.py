@@ -1,7 +1,7 @@
 """Legal names, access lists, and the regular expressions of configurations (spec §§ 2.3-2.6, 3.9).
 
-Expressions of a configuration may be hostile, so RE2 runs them, which does not backtrack. Its syntax is that
-of the older core.
+Expressions of a configuration may be hostile, so RE2 runs them: it does not backtrack. Its syntax is that of
+the older core.
 """
 
 from collections.abc import Callable

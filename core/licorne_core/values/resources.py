@@ -82,7 +82,7 @@ def fits_max_undefined(limit: Resources, size: Resources) -> bool:
 
 
 def is_strictly_greater_than_zero(size: Resources) -> bool:
-    """True if no amount is negative and any is positive."""
+    """True if no amount is negative and at least one is positive."""
     return not has_negative(size) and any(value > 0 for value in size.values())
 
 

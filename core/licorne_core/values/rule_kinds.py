@@ -36,7 +36,7 @@ class IndexedTags(Mapping[str, str]):
         return len(self._tags)
 
     def first(self, name: str) -> str:
-        """Value of the first key, in alphabetical order, that equals the name if case is ignored."""
+        """Value of the alphabetically first key that equals the name but for case; empty if none does."""
         if self._keys is None:
             self._keys = {}
             for key in self._tags:

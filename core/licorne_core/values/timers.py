@@ -149,7 +149,7 @@ class Clock(Generic[T]):
         self.arm()
 
     def take_due(self, now: float) -> T | None:
-        """Remove and return the object with the earliest deadline up to `now`; call `arm` at the end."""
+        """Remove and return the object due first, with a deadline up to `now`, or None; then call `arm`."""
         return self._deadlines.take_due(now)
 
     def arm(self) -> None:

@@ -74,7 +74,7 @@ _of = Of[Application, Partition]()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TaskGroupReport:
-    """The placeholders of one task group (spec § 6.4); `count` is the number of all.
+    """The placeholders of one task group (spec § 6.4); `count` is their number.
 
     `replaced` is the number of those replaced by real allocations, and `timed_out` of those that ended in
     another way or are being stopped. `min_resource` is the size of the first placeholder.
@@ -146,7 +146,7 @@ _app_report = _of.table(AppReport)
 
 
 def _placeholder_deadline(partition: Partition, app: Application) -> float:
-    """Time at which the placeholders time out; 0.0 if a later application has this id."""
+    """Time at which the placeholders time out; 0.0 if they do not, or a later application has this id."""
     if partition.applications.get(app.app_id) is not app:
         return 0.0
     return partition.timers.deadline(Timer(Due.PLACEHOLDERS, app.app_id)) or 0.0
@@ -249,7 +249,7 @@ class AppViews(PartitionViews):
 
 
 def _in_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
-    """Applications that are active, completed or rejected, by their names."""
+    """Applications that are active, completed or rejected, by their names; raises NotFound."""
     match state:
         case "active":
             return partition.applications
@@ -261,7 +261,7 @@ def _in_state(partition: Partition, state: str) -> Mapping[AppId, Application]:
 
 
 def _find(partition: Partition, app_id: str) -> Application:
-    """The active application with this id, or else the last ended one."""
+    """The active application with this id, or else the last ended one; raises NotFound."""
     found = partition.applications.get(AppId(app_id)) or latest_end(partition, app_id)
     if found is None:
         raise NotFound(f"application {shown(app_id)} not found")

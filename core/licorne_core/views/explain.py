@@ -76,7 +76,7 @@ def explain(partition: Partition, app: Application, key: str) -> Iterator[Explan
 
 
 def _request(app: Application, key: str) -> Generator[None, None, Request]:
-    """The ask with this key, or for an empty key the first waiting ask of the application."""
+    """The ask with this key, or for an empty key the first waiting ask; raises NotFound."""
     who = f"application {app.app_id}"
     if app.state in _DROPS_ASKS:
         who = f"{who} is {app.state.value} and"
@@ -215,7 +215,7 @@ def obstacle(context: CheckContext, asking: Asking) -> "Obstacle | None":
 def obstacle_to_group(
     context: CheckContext, asking: Asking, to_all: "Obstacle | None" = None
 ) -> "Obstacle | None":
-    """The first obstacle to the asks of a group; `to_all` is the obstacle to all asks of its application."""
+    """The first obstacle to a group's asks, or None; `to_all` is that to all asks of its application."""
     never = _first_obstacle(context, ((EVER_FITS, asking),))
     return never or to_all or _first_obstacle(context, ((rule, asking) for rule in _ask_rules(asking)))
 

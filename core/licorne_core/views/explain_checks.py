@@ -62,7 +62,7 @@ class Holders:
         return looks
 
     def largest(self) -> Generator[None, None, "list[OfQueue]"]:
-        """The queues in descending order of their numbers of reserved nodes."""
+        """The queues with the most reserved nodes, at most `MOST_QUEUES`, in descending order."""
         first: list[OfQueue] = []
         rest = iter(list(self._of.values()))
         while part := list(islice(rest, STEP)):

@@ -22,7 +22,7 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 
 
 class StayReport(NamedTuple):
-    """The planned stop of a noticed allocation, in unix seconds, and the ask or queue that causes it.
+    """The planned stop of an allocation under notice, in unix seconds, and the ask or queue that causes it.
 
     For a lowered maximum there is only a queue.
     """
@@ -40,7 +40,7 @@ class AllocationReport(NamedTuple):
     stopping: str = ""
     """Reason why the RM was asked to stop the allocation; empty if it was not."""
     stay: StayReport | None = None
-    """Time and beneficiary of its preemption; None if it is not noticed."""
+    """Time and beneficiary of its preemption; None if it is not under notice."""
     checkpoint: float = 0.0
     """Time up to which the work of the allocation is saved, as reported by its RM."""
 

@@ -37,7 +37,7 @@ _TEXTS = {
 
 
 class Ahead(NamedTuple):
-    """Number of asks ahead of an ask in its application, of applications ahead in its leaf; its obstacle."""
+    """Numbers of asks ahead in the application and of applications ahead in the leaf, and the obstacle."""
 
     asks: int
     applications: int
@@ -45,7 +45,7 @@ class Ahead(NamedTuple):
 
 
 class FirstObstacle(NamedTuple):
-    """Code of the obstacle of a first ask, empty if none waits; time since which it waits, and its key."""
+    """Code of the obstacle of a first ask, empty if no ask waits; unix seconds since asks wait; its key."""
 
     code: str
     since: float = 0.0
@@ -53,9 +53,9 @@ class FirstObstacle(NamedTuple):
 
 
 def first_obstacle(partition: Partition, app: Application) -> FirstObstacle:
-    """The obstacle of the first pending ask of an application, among its first ask groups.
+    """The obstacle of the first pending ask of an application, among its first `MOST_GROUPS` ask groups.
 
-    Its time is the oldest of the first asks of these groups; 0.0 while no ask is pending.
+    Its time is that of the oldest of the first asks of these groups; 0.0 while no ask is pending.
     """
     groups = [group for group in islice(app.groups.values(), MOST_GROUPS) if group.waiting]
     if groups:

@@ -144,7 +144,7 @@ class PartitionViews:
         return tuple(_rm_report(rm, None) for rm in self._registry.rms.values())
 
     def rm(self, rm_id: str) -> RmReport:
-        """Report an RM."""
+        """Report an RM; raises NotFound."""
         rm = self._registry.rms.get(RmId(rm_id))
         if rm is None:
             raise NotFound(f"RM {shown(rm_id)} is not registered")
@@ -170,7 +170,7 @@ class PartitionViews:
         return 0 if rm is None else sum(p.tally.allocations for p in rm.partitions.values())
 
     def resolve(self, name: str) -> PartitionName:
-        """Normalized name of a partition, given that name or its bare name (DESIGN § 4)."""
+        """Normalized name of a partition, given that or its bare name (DESIGN § 4); raises NotFound."""
         partition = self._registry.by_name(name)
         if partition is None:
             raise NotFound(f"partition {shown(name)} not found")
@@ -220,8 +220,8 @@ class PartitionViews:
         return _metered(self._registry.partition(partition).meter, now)
 
     def memory(self, rm_id: RmId) -> Iterator[tuple[PartitionName, Kept] | None]:
-        """The state that each partition of an RM, or a dropped one, retains for a later partition of its
-        name.
+        """The state that partitions of an RM, present or removed, retain for later partitions of the same
+        names.
 
         None marks a possible pause of the reader. An unknown RM has no state.
         """

@@ -43,7 +43,7 @@ def bounded(queue: Queue, here: Partition, amounts: Resources) -> Resources:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueReport:
-    """A queue."""
+    """A queue with its settings and usage; amounts are by resource name."""
 
     path: QueuePath
     parent: str = _of(lambda queue: queue.parent.path if queue.parent else "")
@@ -136,7 +136,7 @@ class UsageReport:
     """Usage and limits of a user or a group in all queues (spec § 10).
 
     `groups` has, for each counted application, the group whose limits apply, or "". `asks` is the number of
-    their asks, counted like `AppReport.pending_count`, and `pending` are the amounts of pending asks.
+    their asks together, counted like `AppReport.pending_count`, and `pending` the sum of pending amounts.
     """
 
     name: str

@@ -164,7 +164,7 @@ class ReadingViews(PartitionViews):
         )
 
     def numbers(self, partition: PartitionName) -> Numbers:
-        """Numbers of exceptional objects in a partition that an operator should know of."""
+        """Numbers of closed nodes, reservations and users in a partition; raises NotFound."""
         owner = self._registry.partition(partition)
         nodes = owner.nodes
         closed = sum(node_id in nodes.by_id for node_id in nodes.closed)
@@ -175,7 +175,7 @@ class ReadingViews(PartitionViews):
         return _nodes(self._registry.partition(partition))
 
     def large_queues(self, partition: PartitionName, most: int) -> Iterator[LargeQueue | None]:
-        """The largest queues, after a None wherever the reader may pause."""
+        """The `most` largest queues, after a None wherever the reader may pause."""
         return _largest(self._registry.partition(partition), most)
 
 

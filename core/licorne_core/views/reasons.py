@@ -30,7 +30,7 @@ NODES_STEP = 250
 """Number of nodes that are examined before the reader may pause."""
 
 MOST_LOOKS = 200_000
-"""Maximum number of comparisons of a class of asks with a node for one answer: tenths of a second."""
+"""Maximum number of comparisons of asks with nodes for one answer, which takes tenths of a second."""
 
 LEAST_NODES = 16
 """Number of nodes with which each class is compared while there are comparisons left."""
@@ -193,7 +193,7 @@ def _add_those_at_nodes(
     """Add the asks that only nodes can block: each class is compared once with each node.
 
     If there are very many classes and nodes, each class is compared only with a part of the nodes, evenly
-    spread. Then the state of the scheduler determines whether there is a node.
+    spread. Then the state of the scheduler determines whether a node fits.
     """
     nodes = list(partition.nodes.by_id.values())
     stride = -(-len(nodes) // max(LEAST_NODES, MOST_LOOKS // max(1, len(classes)))) or 1

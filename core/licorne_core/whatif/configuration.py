@@ -134,7 +134,7 @@ def _properties(queue: QueueConfig, above: _Above) -> Iterator[tuple[str, str, s
             yield key, PROPERTY_DEFAULTS[key], DEFAULT
             continue
         giver = next((one for one in above if key in one[1].properties), None)
-        # Some properties start over in every queue (`merge_properties`).
+        # Some properties are not inherited (`merge_properties`).
         is_handed_on = giver is not None and giver[1].properties[key] == value
         yield key, value, giver[0] if giver is not None and is_handed_on else DEFAULT
 

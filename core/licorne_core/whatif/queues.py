@@ -129,7 +129,7 @@ class Excess(NamedTuple):
     applications: int
 
     def is_within(self, other: "Excess") -> bool:
-        """True if no amount exceeds that of the other."""
+        """True if no amount, nor the number of applications, exceeds that of `other`."""
         return self.applications <= other.applications and not exceeds(self.amounts, other.amounts)
 
 

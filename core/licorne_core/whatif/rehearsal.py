@@ -80,7 +80,7 @@ class CopiedCore(Protocol):
 
 
 class Rehearsal:
-    """A copied scheduler that decides for one RM alone, under a clock of its own.
+    """A copied scheduler that decides for only one RM, under a clock of its own.
 
     The RM accepts every node and every choice of victims. It confirms releases whenever the core has no
     decision left.

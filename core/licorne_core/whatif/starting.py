@@ -59,7 +59,7 @@ MOST_WITHDRAWN = 1_000
 """Maximum number of other asks of the application that are withdrawn for a trial without them."""
 
 AT_ONCE = 16
-"""Decisions of a turn: few, so that not many follow after the ask has started."""
+"""Number of decisions of a turn: small, so that few of them follow the start of the ask."""
 
 
 def search_start(
@@ -85,7 +85,7 @@ def search_start(
 def try_start(
     scheduler: CopiedCore, name: WaitingAskName, changes: Sequence[StartChange], now: float, spent: Spent
 ) -> StartTrial:
-    """Try whether the ask starts with all these changes; pass another copy than that of the search."""
+    """Try whether the ask starts with all these changes; pass a new copy, as a search changes its own."""
     copy = _Copy(scheduler, name, now, spent)
     copy.carry_out(changes)
     copy.run()
@@ -95,7 +95,7 @@ def try_start(
 def lacks(partitions: Iterable[Partition], name: WaitingAskName) -> Iterator[StartTrial | None]:
     """Missing amounts in the checks of a waiting ask; nothing is tried or changed.
 
-    A None is first, and wherever the reader may pause.
+    Yields None first, and wherever the reader may pause.
 
     Raises:
         NotFound: there is no such pending ask, or none any more after a pause.
@@ -195,7 +195,7 @@ class _Copy:
         return len(self._rehearsal.placed)
 
     def used_since(self, quota: Quota, begin: int) -> dict[str, int]:
-        """Amounts of the asks started in the quota, from position `begin` in the order up to the ask."""
+        """Amounts of the asks that started in the quota, in order from position `begin` to this ask."""
         used: dict[str, int] = {}
         for made in self._rehearsal.placed[begin : self._at + 1]:
             app = self.partition.applications.get(made.allocation.ask.app_id)
@@ -287,7 +287,7 @@ class _Copy:
             partition.dirty.mark_app(app)
         if own.pending_count <= MOST_WITHDRAWN:
             pending = [one for one in own.requests.values() if one.is_pending and one is not self.request]
-            # Placeholders stay, because the members of a gang start together.
+            # Placeholders remain, because the members of a gang start together.
             self._release((own.app_id, one.key) for one in pending if not one.ask.placeholder)
 
 
@@ -385,7 +385,7 @@ def _one_more(like: Node, items: Items) -> StartChange:
 
 
 def _first_failing(partition: Partition, app: Application, request: Request) -> Check | None:
-    """The first check that the ask fails, except that of its size, which other checks measure too."""
+    """The first check that the ask fails, except the size check, which other checks repeat; or None."""
     for check in checks_before_nodes(partition.check_context, subject_of(app, request)):
         if not check.passed and not isinstance(check, SizeCheck):
             return check
@@ -434,7 +434,7 @@ def _cost(node: Node) -> tuple[bool, int, str]:
 
 
 def _likeness(node: Node, items: Items) -> tuple[int, tuple[int, ...], str]:
-    """Sort key: greatest for the node with most of the requested types, and the largest amounts."""
+    """Sort key: greatest for the node with enough of most requested types, then by the largest amounts."""
     amounts = [node.capacity.get(name, 0) for name, _ in items]
     enough = sum(have >= value for have, (_, value) in zip(amounts, items, strict=True))
     return enough, tuple(amounts), node.node_id

@@ -80,7 +80,7 @@ class ObstacleFinder:
     def _first_failing(
         self, asking: Asking, request: Request, kept: dict[AskClass, NodesCheck]
     ) -> Check | None:
-        """First check that the ask fails. `kept` caches the check of nodes, which is expensive."""
+        """First check that the ask fails, or None. `kept` caches the check of nodes, which is expensive."""
         found = first_failing(self._partition.check_context, asking)
         if found is not None:
             return found

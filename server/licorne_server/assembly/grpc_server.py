@@ -70,7 +70,7 @@ class Probes:
         self._publish_soon()
 
     def failed(self, reason: str, concern: str = SERVER) -> None:
-        """Report a failure that only a restart will end; `concern` is that of its finding."""
+        """Report a failure that only a restart will end; `concern` is the concern of its finding."""
         self.status.failure, self.status.failed = reason, concern
         self._publish_soon()
 
@@ -80,7 +80,7 @@ class Probes:
         task.add_done_callback(self._tasks.discard)
 
     async def _publish(self) -> None:
-        """Set the status over gRPC by the findings that HTTP reports."""
+        """Set the status over gRPC from the findings that HTTP reports."""
         answers = health_pb2.HealthCheckResponse
         status = answers.SERVING if is_ready(of_status(self.status)) else answers.NOT_SERVING
         for service in self._services:
@@ -269,7 +269,7 @@ class GrpcDoor:
         return address
 
     def tell_of_transport(self) -> None:
-        """Log a warning if the wheel is not used and the address is not of loopback, or else a note."""
+        """If the wheel is not used, log a note for an address of loopback, or a warning for any other."""
         if self.transport == GRPC:
             tell = log.info if self._settings.listen.is_loopback else log.warning
             tell("gRPC is served by its own library", means=OF_ITS_OWN)

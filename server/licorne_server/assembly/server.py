@@ -88,9 +88,9 @@ class Server:
     grpc_address: str
     """``HOST:PORT`` that gRPC listens on; empty before the start."""
     http_address: str
-    """``HOST:PORT`` that HTTP listens on; empty before the start, and if it is off."""
+    """``HOST:PORT`` that HTTP listens on; empty before the start, or if HTTP is off."""
     metrics_address: str
-    """``HOST:PORT`` for metrics and probes alone; empty before the start, and if there is none."""
+    """``HOST:PORT`` for metrics and probes only; empty before the start, or if there is none."""
     failed: asyncio.Event
     """Set when only a restart will help: the server should be stopped."""
 

@@ -29,7 +29,7 @@ class Ports:
         return f"{self.scheme}://{ANY_HOST.get(host, host)}:{port}/ui" if host else ""
 
     def announce(self) -> None:
-        """Print the addresses of the server, and on a terminal that of its page."""
+        """Print the addresses of the server, and on a terminal the address of its page."""
         metrics = f" metrics={self.metrics}" if self.metrics else ""
         page = f"page {self.page}\n" if self.page and is_terminal(sys.stdout) else ""
         # In one write, as log lines share the terminal.

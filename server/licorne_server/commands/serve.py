@@ -1,6 +1,6 @@
 """`licorne serve`: a server in its own process, until a signal or a failure.
 
-Run as a program it is a worker of `--workers N`, with settings in a file that its supervisor has written.
+Run as a program, this module is a worker of `--workers N`; its supervisor has written its settings to a file.
 """
 
 import argparse

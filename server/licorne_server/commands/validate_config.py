@@ -36,7 +36,7 @@ class Verdict:
 
     @property
     def exit_code(self) -> int:
-        """Exit code for this file alone."""
+        """Exit code if this is the only file."""
         return USAGE if self.unreadable else REFUSED if self.problems else OK
 
 

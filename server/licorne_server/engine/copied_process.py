@@ -100,7 +100,7 @@ def start(work: Callable[[Spent], bytes], seconds: int, *, leads: bool = True) -
 
 
 def kill(child: Child) -> None:
-    """Kill a copy and its own copies. An ended one may be reaped already, where SIGCHLD is ignored."""
+    """Kill a copy and its own copies. Where SIGCHLD is ignored, an ended copy may be reaped already."""
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):

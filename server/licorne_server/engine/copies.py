@@ -2,14 +2,11 @@
 
 There is one copy at a time, and peers take turns. A copy is made between two rounds of the engine, when no
 change of the RM is half done. The process pauses meanwhile. The pause is charged like a reader's slice: for
-three times as long no reader gets a slice. Copies are also charged for pauses. Nothing is served from a copy,
-and it always ends: when it has answered, when its caller disconnects, when it takes too long, and when the
-server stops.
-
-Pauses of the whole process while a copy is made: estimated, bounded and charged.
+three times as long no reader gets a slice. Nothing is served from a copy, and it always ends: when it has
+answered, when its caller disconnects, when it takes too long, and when the server stops.
 
 A pause grows with the memory of the process. So its length is estimated before the copy is made, from the
-seconds per byte of earlier ones. A copy with a pause above a bound is refused. The others are charged: all
+seconds per byte of earlier copies. A copy with a pause above a bound is refused. All others are charged:
 together they may take one hundredth of the time, after a small burst. A copy with a longer pause than the
 burst is made once all earlier pauses are compensated, and is compensated afterwards. So the 99th percentile
 of other RMs does not suffer, however many plans are requested.
@@ -49,7 +46,7 @@ USUAL_RATE = 0.040 / 1024**3
 
 REMEMBERED = 5
 REMEMBERED_SECONDS = 600.0
-"""Number and age in seconds of the copies that are remembered: a busy hour must not count forever."""
+"""Maximum number, and maximum age in seconds, of the copies from which a pause is estimated."""
 
 PART = 0.01
 """Share of the time that all copies together may take."""
@@ -112,7 +109,7 @@ class Pauses:
 
     @contextmanager
     def measured(self) -> Iterator[None]:
-        """Measure the block as the making of a copy."""
+        """Measure the block, which makes a copy, and charge its pause."""
         begin = self._stopwatch()
         try:
             yield
@@ -267,7 +264,7 @@ class Copies:
             CallError: ABORTED, large commands of the RM follow one another without a gap.
         """
         for _ in range(MOST_TRIES):
-            # A placeholder that is never handled: it marks a position among the RM's commands.
+            # This command is never handled: it marks a position among the RM's commands.
             place = UpdateNodes(rm_id=rm_id, nodes=())
             await self._engine.submit(place, is_current=lambda: False)
             async with self._time_slices.slice(peer, whole=True):
@@ -331,7 +328,9 @@ class Copies:
         """The answer without its prefix.
 
         Raises:
-            CallError: the copy has sent no answer.
+        CallError: the copy has sent no answer.
+        Defect: the question has failed.
+        Stopped: the server is about to stop.
         """
         if self._stopped.is_set():
             raise Stopped

@@ -30,7 +30,7 @@ MIN_DECISIONS = 16
 MAX_DECISIONS = 512
 
 MOST_SECONDS = 0.005
-"""Maximum seconds for the commands, and for the turns, of a round in which each RM gets one."""
+"""Maximum seconds that a round spends on commands, and on turns, to serve every RM once."""
 
 FENCED_SECONDS = 0.25
 """Seconds between two checks by a fenced member whether its decisions count again."""
@@ -156,7 +156,7 @@ class Engine:
     turns: int
     """Turns of the core since the start."""
     turn_seconds: float
-    """Seconds that these turns took."""
+    """Seconds of all turns since the start."""
     worked: dict[RmId, float]
     """Seconds of the core's work for each RM since its first registration."""
     commands: int
@@ -352,7 +352,7 @@ class Engine:
     def _handle(self, entry: Entry) -> None:
         command, future, is_current, earlier = entry
         new: list[Effect] = []
-        # No notification of a command from a former registration.
+        # Witnesses are not notified of a command from a former registration.
         handled: Command | None = None
         begin = perf_counter()
         try:
@@ -418,7 +418,7 @@ class Engine:
     ) -> float:
         """Route effects, and record them; returns the seconds since `begin` up to the end of the routing.
 
-        If the sink fails, the RMs that would have got the effects are halted. A witness that fails stops
+        If the sink fails, the RMs that would have received the effects are halted. A witness that fails stops
         nothing.
         """
         try:

@@ -1,4 +1,4 @@
-"""Asks that wait for a larger cluster: the messages to RMs, and `ListOutstanding` of all by size."""
+"""Asks that wait for a larger cluster: messages to RMs, and `ListOutstanding`, which lists all by size."""
 
 from collections.abc import Iterator
 

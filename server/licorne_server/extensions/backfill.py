@@ -26,14 +26,14 @@ from licorne_server.wire.responses import nanoseconds
 LISTED = "calendar"
 
 SAMPLE_SECONDS = 5.0
-"""Seconds between two samples of a partition's expected starts, or a multiple of that."""
+"""Minimum seconds between two samples of a partition's expected starts."""
 
 STEP_SECONDS = 0.1
-"""Seconds until the next samples for each step of the last ones, which takes about a millisecond, so that all
-take a hundredth of a processor."""
+"""Seconds of delay of the next samples for each step of the latest samples. A step takes about a millisecond,
+so that samples take a hundredth of a processor."""
 
 MOST_SAMPLES = 512
-"""Most asks of a partition whose start is awaited. Then every second one is dropped, whatever its wait."""
+"""Maximum number of awaited starts of a partition; at this number every second one is dropped."""
 
 PEER = "expected starts"
 
@@ -46,7 +46,7 @@ _entry = message_of(
 
 
 class Calendar:
-    """Answers calls for held shadow starts by time, in pages; a token names the last one of a page."""
+    """Answers calls for held shadow starts by time, in pages; a token names the last entry of a page."""
 
     def __init__(self, sources: Any, resolve: Callable[[str, Any], PartitionName]) -> None:
         """`resolve` returns the partition of a name, if the caller may see it."""
@@ -91,7 +91,7 @@ class _Observed:
         self.place = 0
 
     def take(self, sample: StartSample) -> None:
-        """Await the start of the sample, unless it is awaited already."""
+        """Await the start of the sample's ask, if one is expected and not awaited yet."""
         self.place = sample.behind
         key, expected = (sample.app_id, sample.key), sample.expected
         if expected is None or key in self.awaited:
@@ -120,7 +120,7 @@ class ExpectedStarts(Periodic):
         self._observed: dict[PartitionName, _Observed] = {}
 
     def explain(self, partition: PartitionName, message: pb.ExplainResponse, now: float) -> Iterator[None]:
-        """Add the expected start of the ask, if backfill is on and it is pending; may pause at each step."""
+        """Add the expected start of a pending ask, if backfill is on; the caller may pause at each step."""
         observed = self._observed.get(partition)
         ranges = None if observed is None else observed.ranges
         ask = (message.application_id, message.allocation_key)

@@ -1,4 +1,4 @@
-"""Sizes of elastic gangs."""
+"""Sizes of elastic gangs, in State, in REST and on the page."""
 
 from licorne.v1 import state_pb2 as pb
 from licorne_core.extensions.elastic.reports import ElasticReport

@@ -17,7 +17,7 @@ from licorne_server.wire.responses import Payload, nanoseconds, runs, session_pa
 
 
 def _payloads(effect: NoticesGiven) -> Iterator[Payload]:
-    """The notices, then the withdrawn ones; they are not joined with each other, nor across partitions."""
+    """Messages with the notices, then with the withdrawn ones; no message has both, or two partitions."""
     field = UpdateResponse.PREEMPTION_NOTICES_FIELD_NUMBER
     for given in runs(effect.notices):
         notices = [
@@ -47,7 +47,7 @@ PART = 500
 
 
 async def _answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerNotices]:
-    """Read a NoticeAnswers message in parts. The core ignores allocations without a notice.
+    """Read a NoticeAnswers message in parts. The core ignores answers for allocations without a notice.
 
     Raises:
         CallError: there are too many answers.

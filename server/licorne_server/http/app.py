@@ -35,7 +35,7 @@ SERVER = f"licorne/{version('licorne-server')}"
 """Value of the header ``Server`` in answers."""
 
 PAGES = ("licorne_server.http.ui.page:Page",)
-"""Web pages beside REST: each class is made from `Sources`; an entry can be removed here."""
+"""Classes of web pages, each made from `Sources`; an entry can be removed here."""
 
 _PAGES = [resolve_name(page) for page in PAGES]
 _PUBLIC = frozenset(path for page in _PAGES for path in page.PUBLIC)

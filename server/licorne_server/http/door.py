@@ -2,7 +2,7 @@
 
 A connection may be closed during its handshake (`security/handshakes.py`) to make room for another.
 
-A request that another member has passed on comes over gRPC, so it has a connection of its own inside this
+A request that another member has passed on arrives over gRPC, so it has a connection of its own inside this
 process. Its answer is written as HTTP/1.0, whose body ends with the connection.
 """
 
@@ -33,7 +33,7 @@ TELL_SECONDS = 10.0
 """Seconds between two log lines about too many connections."""
 
 PART = 8
-"""When all places are taken, one part in `PART` of them is freed."""
+"""When all places are taken, one in `PART` of them is freed."""
 
 
 class Door:

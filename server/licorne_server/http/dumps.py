@@ -166,7 +166,7 @@ _Row = tuple[Callable[[Any], JsonObject | None], Any]
 def _applications(views: Views, partitions: list[PartitionName]) -> Iterator[_Row | None]:
     """The applications of all states, each with the function that encodes its row.
 
-    A None is yielded for each partition, as very many partitions may be without applications.
+    Yields a None for each partition, so that its reader can pause even where no partition has applications.
     """
     for partition in partitions:
         yield None

@@ -1,4 +1,4 @@
-"""Events over REST (spec § 12.2): past ones in batches, new ones as lines."""
+"""Events over REST (spec § 12.2): past events in batches, new events as lines."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -16,7 +16,7 @@ CONTENT_TYPE = "application/json; charset=utf-8"
 MAX_ID = 2**64 - 1
 
 LOOK_SECONDS = 1.0
-"""Seconds between two checks for a reader's departure, while there is nothing to send."""
+"""Seconds between two checks whether the reader is connected, while there is nothing to send."""
 
 
 def routes() -> list[web.RouteDef]:
@@ -44,7 +44,7 @@ async def batch(request: web.Request) -> web.StreamResponse:
 
 
 async def stream(request: web.Request) -> web.StreamResponse:
-    """A line with the instance, then a line for each event: the last `count`, then new ones."""
+    """A line with the instance, then a line for each event: the last `count` events, then new ones."""
     log = _log(request)
     start = log.next_id - _number(request, "count", 0)
     peer, time_slices = reader_of(request), request.app[SOURCES].time_slices
@@ -58,7 +58,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
 
 
 def _log(request: web.Request) -> EventLog:
-    """The event log of the RM in the parameter `rm`; by default that of the first RM."""
+    """The event log of the RM in the parameter `rm`; by default the log of the first RM."""
     log = request.app[SOURCES].events.get(rm_asked(request))
     if not log.settings.event_tracking:
         raise web.HTTPInternalServerError(text="Event tracking is disabled")

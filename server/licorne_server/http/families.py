@@ -4,7 +4,7 @@ Prometheus' client library writes the metrics of the process only. All others ar
 some have older names that the library refuses for counters.
 
 The texts of all workers of a host are merged, and each sample gets the label `worker`. Samples are neither
-summed nor left out: a sum would fall while a worker restarts or does not answer, which Prometheus takes for a
+summed nor left out: a sum would fall while a worker restarts or does not answer, and Prometheus would see a
 reset of the counter. While an RM moves, two workers report it.
 """
 
@@ -126,7 +126,7 @@ class Families:
         self.family("histogram", name, text, labels).histograms.update(values)
 
     def family(self, kind: str, name: str, text: str, labels: Labels) -> Family:
-        """The family of a name."""
+        """The family of a name, created if missing."""
         return self._by_name.setdefault(name, Family(name, kind, text, labels))
 
     def lines(self, *, openmetrics: bool) -> Iterator[str]:

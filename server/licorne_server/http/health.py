@@ -1,4 +1,4 @@
-"""Liveness, readiness, and the health of the scheduler (spec §§ 12.5, 14): `reads` has the verdict.
+"""Liveness, readiness, and the health of the scheduler (spec §§ 12.5, 14), whose verdict `reads` computes.
 
 The heartbeat measures the lag of the event loop, so it reads the real clock.
 """
@@ -30,10 +30,10 @@ class Check(NamedTuple):
     description: str
     concerns: tuple[str, ...]
     books: str = ""
-    """The concern of the audit with which findings about books count; empty for any."""
+    """The concern of an audit whose findings about books count; empty for all findings."""
 
     def as_json(self, counting: Mapping[str, list[pb.Finding]]) -> JsonObject:
-        """The check, which fails if there are findings that count; `counting` has them by concern."""
+        """The check as JSON; it fails if it has findings. `counting` has findings that count, by concern."""
         found = [
             one.text
             for concern in self.concerns

@@ -183,7 +183,7 @@ def visible_to(request: web.Request) -> Callable[[str], bool] | None:
 def role_of(request: web.Request) -> str:
     """Role of a caller: ``operator``, ``viewer``, ``rm``, or ``open`` if all callers may do everything.
 
-    On plain HTTP beside gRPC with certificates every caller is a viewer.
+    On plain HTTP next to gRPC with certificates every caller is a viewer.
     """
     caller = request[CALLER]
     if not request[IDENTIFIED]:
@@ -236,7 +236,7 @@ class Hosts:
     """Refuses requests under names that may belong to other sites."""
 
     def __init__(self, names: frozenset[str], *, checked: bool) -> None:
-        """Also accept these names, some with a port or a scheme; all if one is ``*``, or if not `checked`."""
+        """Also accept these names, some with port or scheme; all if one is ``*``, or if not `checked`."""
         self._names = frozenset(_plain(_without_port(name.rpartition("://")[2])) for name in names)
         self._origins = frozenset(origin for name in names for origin in _origins_of(name))
         self._checked = checked and ANY not in names

@@ -112,8 +112,8 @@ def allocation_json(
 ) -> JsonObject:
     """An allocation; `common` has the fields shared by all in the same list.
 
-    `stopping` is the reason why the RM was asked to stop it, empty if there is none. For the others see
-    `AllocationReport`; missing values are left out.
+    `stopping` is the reason why the RM was asked to stop it, empty if there is none. For `stay` and
+    `checkpoint` see `AllocationReport`; missing values are left out.
     """
     found = {**_allocation(allocation), **common}
     found |= {"preempted": stopping == "preempted", "stopping": stopping}

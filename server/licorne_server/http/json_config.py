@@ -1,4 +1,4 @@
-"""The running configuration as YAML or JSON, and the check of another one (spec §§ 12.4, 13.2)."""
+"""The running configuration as YAML or JSON, and the validation of a new one (spec §§ 12.4, 13.2)."""
 
 import yaml
 from yaml import MappingNode, Node, ScalarNode, SequenceNode
@@ -91,7 +91,7 @@ def _own_checksum(text: str) -> str:
 
 
 def _document(text: str) -> Node | None:
-    """The YAML nodes of a text. The core has accepted the text, so that its size and depth are bounded."""
+    """The YAML nodes of a text. The core has accepted the text, so its size and depth are bounded."""
     node: Node | None = yaml.compose(text, Loader=_LOADER)
     return node
 

@@ -25,7 +25,7 @@ from licorne_server.store.coordination.ownership import Ownership
 from licorne_server.wire.features import Measured, rows
 
 MAX_SAMPLES = 200_000
-"""Samples of all partitions together; each RM may have an equal share of them."""
+"""Maximum number of samples of all partitions together; each RM has an equal share."""
 
 MAX_RESOURCES = 32
 """Maximum number of resource types of a partition that are shown; `memory` and `vcore` always are."""
@@ -317,10 +317,10 @@ MAX_BUDGETS = 100
 """Maximum number of budgets with metrics, those nearest to the top of the file first."""
 
 MAX_HOLDERS = 50
-"""Maximum number of RMs of a budget with metrics of their own, by their ids."""
+"""Maximum number of RMs of a budget with metrics of their own, in order of their ids."""
 
 MAX_BUDGET_RESOURCES = 16
-"""Maximum number of resources of a budget, by their names."""
+"""Maximum number of resources of a budget with metrics, in order of their names."""
 
 
 _LIMIT = ("licorne_budget_limit", "Limits of budgets over RMs.")

@@ -1,4 +1,4 @@
-"""Paths of the page, and its lists page by page: made in slices, each of a bounded number of items."""
+"""Paths of the web page, and pages of its lists, each made in slices from a bounded number of items."""
 
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager

@@ -135,7 +135,7 @@ class Places:
         return Place(None, rm_id)
 
     async def _meant(self, request: web.Request, name: str) -> Place | None:
-        """The member for a bare partition name, or for the first RM with an empty name.
+        """The member for a bare partition name, or for the first RM if the name is empty.
 
         If it is this member, the request gets the full name.
         """
@@ -151,7 +151,7 @@ class Places:
         return None
 
     async def _look_for(self, name: str) -> tuple[str, float]:
-        """The first RM of all members with a partition of this name, and the time at which that is stale.
+        """The first RM of all members with a partition of this name, and the time until which this is cached.
 
         Raises:
             HTTPServiceUnavailable: a member that may have it does not answer.

@@ -333,7 +333,7 @@ PEER = "metrics"
 class Scrape:
     """``/metrics``: plain text, or OpenMetrics for scrapers that accept it.
 
-    The registry belongs to this server alone, so that several can live in one process.
+    The registry belongs only to this server, so that one process can run several servers.
     """
 
     def __init__(self, sources: Sources, heartbeat: Heartbeat) -> None:
@@ -360,7 +360,7 @@ class Scrape:
         return b"".join([chunk async for chunk in chunks]), monotonic() + FRESH_SECONDS
 
     async def _make_all(self) -> tuple[bytes, float]:
-        """The metrics of all workers, in the format that is simpler to merge."""
+        """The metrics of all workers as plain text, which is simpler to merge."""
         sources = self._sources
         own, _ = await self._make(openmetrics=False)
         texts = {sources.worker: own.decode()}

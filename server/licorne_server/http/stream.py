@@ -48,7 +48,7 @@ CALLER = web.RequestKey("caller", Caller)
 """The sender of a request; absent for paths that are open to all."""
 
 IDENTIFIED = web.RequestKey("identified", bool)
-"""True if the member that received the request identifies its senders; present beside `CALLER`."""
+"""True if the member that received the request identifies its senders; present whenever `CALLER` is."""
 
 BY_MEMBER = web.RequestKey("by_member", bool)
 """Present if the request was passed on by another member."""
@@ -174,7 +174,7 @@ async def sliced(pieces: Iterator[str], time_slices: TimeSlices, peer: str) -> A
 
 
 def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]) -> tuple[bool, int]:
-    """Collect pieces until room or time slice is used up; returns if there may be more, and the room left."""
+    """Collect pieces until room or slice is used up; returns whether there may be more, and the room left."""
     for piece in pieces:
         parts.append(piece)
         room -= len(piece)
@@ -298,7 +298,7 @@ async def while_allowed(
 
 
 def _less(_: Caller, __: str) -> str:
-    """The reason of reduced rights; `Opening.needs` of a reader with all rights."""
+    """The reason for ending the stream of a reader who could see everything: see `Opening.needs`."""
     return "may not see all of this"
 
 
@@ -337,7 +337,7 @@ async def _write(response: web.StreamResponse, chunk: bytes) -> None:
 
 
 def accepts_gzip(header: str) -> bool:
-    """True if an Accept-Encoding accepts gzip; the weight of gzip precedes that of `*`."""
+    """True if an Accept-Encoding accepts gzip; the weight of gzip overrides that of `*`."""
     taken: dict[str, bool] = {}
     for choice in header.lower().split(","):
         coding, _, parameters = choice.partition(";")

@@ -30,7 +30,7 @@ FRESH_BUDGET = 20.0
 take a twentieth of a core."""
 
 MAX_PARTITIONS = 1_024
-"""Maximum partitions whose rows are cached: one answer may need all, and fewer would never be fresh."""
+"""Maximum number of partitions whose rows are cached: enough for one answer about all partitions."""
 
 CHEAP_SECONDS = 0.005
 """CPU seconds below which rows are not cached, but made for every caller."""

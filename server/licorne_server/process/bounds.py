@@ -31,7 +31,7 @@ class PeerBounds:
     handshake: float = 20.0
     """Seconds within which a gRPC connection must become able to carry calls."""
     http_idle: float = 15.0
-    """Seconds that an HTTP connection may take for a request's head, or stay without one."""
+    """Seconds that an HTTP connection may take for a request's head, or stay open without a request."""
     connections: int = 4096
     """Maximum number of connections over gRPC; fewer if the limit of open files is too low."""
     http_connections: int = 256

@@ -83,12 +83,12 @@ class Coordination:
 
 
 def worker_name(number: int) -> str:
-    """The name as a member of the worker with this number, from 1 up."""
+    """The member name of the worker with this number, from 1 up."""
     return f"{WORKER}{number}"
 
 
 def worker_number(name: str) -> int:
-    """The number of the worker with this name as a member; 0 for a member that is no worker."""
+    """The number of the worker with this member name; 0 for a member that is no worker."""
     number = name.removeprefix(WORKER)
     return int(number) if number != name and number.isdecimal() else 0
 
@@ -103,7 +103,7 @@ def is_reachable(text: str) -> bool:
 
 
 def read_coordination(text: str) -> Coordination:
-    """The store at ``etcd://HOST:PORT,HOST:PORT/PREFIX`` or ``kubernetes://NAMESPACE/NAME``, with the usual
+    """The store at ``etcd://HOST:PORT,HOST:PORT/PREFIX`` or ``kubernetes://NAMESPACE/NAME``, with the default
     lease of its backend.
 
     Raises:

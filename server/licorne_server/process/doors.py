@@ -113,7 +113,7 @@ class Door:
         return not came or self._answered(self._heard)
 
     def _wait(self, elapsed: float) -> None:
-        """Count the silence of a server that could have accepted the connection, which is in its backlog."""
+        """Count the silence of the address, unless the server may lack a descriptor for the connection."""
         self._asking += elapsed
         if self._has_asked and _has_descriptor():
             self._silent += elapsed

@@ -77,7 +77,7 @@ class RunToCompletion:
         self._begun: set[asyncio.Task[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Carry out the work completely; returns or raises its result.
+        """Carry out the work completely; returns its result or raises its error.
 
         Raises:
             CancelledError: the caller was cancelled during the work.

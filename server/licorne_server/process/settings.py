@@ -186,7 +186,7 @@ class Settings:
     cors_origins: frozenset[str] = frozenset()
     """Origins whose pages may read over HTTP; ``*`` for all."""
     http_hosts: frozenset[str] = frozenset()
-    """Host names, or origins of pages, allowed for HTTP on loopback beside IP addresses; ``*`` for all."""
+    """Host names, or origins of pages, allowed for HTTP on loopback besides IP addresses; ``*`` for all."""
     rm_identities: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Certificate names that may act for an RM, by rmID; with mutual TLS only."""
     operators: frozenset[str] = frozenset()

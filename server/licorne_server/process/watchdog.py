@@ -62,7 +62,7 @@ class Watched(Protocol):
         ...
 
     def fail(self, reason: str, concern: str) -> None:
-        """Set `failed` with a reason, in the loop; `concern` is that of the finding."""
+        """Set `failed` with a reason, in the loop; `concern` is the concern of the finding."""
         ...
 
     def stalled(self, reason: str) -> None:

@@ -149,7 +149,7 @@ def merged_reasons(_: Any, answers: Sequence[pb.ListReasonsResponse]) -> pb.List
 
 
 def reason_to_wait(views: Views, partition: PartitionName, name: AppId, app: AppReport) -> str:
-    """Code and text of the check that blocks the first ask, or of the rejection; empty for neither."""
+    """The message of the application, or else code and text of the check that blocks its first ask."""
     if app.message or not app.pending_count:
         return app.message
     first = views.first_obstacle(partition, name)

@@ -53,7 +53,7 @@ class HoursRow:
     preempted: int = 0
     lost: dict[str, int] = field(default_factory=dict)
     passing: dict[str, int] = field(default_factory=dict)
-    """The part of `used` by allocations that passed a claim."""
+    """The part of `used` by backfilled allocations."""
 
     def add(self, other: "HoursRow") -> None:
         """Add another row."""
@@ -80,7 +80,7 @@ class Hours:
         self.rows = 0
 
     def add(self, hour: int, place: HoursOwner, row: HoursRow) -> None:
-        """Add to the row of a place; above `MOST_ROWS` the oldest hours are dropped, but never the last."""
+        """Add to the row of a place; above `MOST_ROWS` the oldest hours are dropped, but never the latest."""
         rows = self.by_hour.get(hour)
         if rows is None:
             rows = self.by_hour[hour] = {}
@@ -103,7 +103,7 @@ class Hours:
         known.add(row)
 
     def spread(self, begin: float, end: float, place: HoursOwner, row: HoursRow) -> None:
-        """Add usage from `begin` to `end`, spread evenly over the hours; ends count in the last hour."""
+        """Spread usage from `begin` to `end` evenly over the hours; ended allocations count in the last."""
         first, last = int(begin) // HOUR * HOUR, max(int(begin), int(end)) // HOUR * HOUR
         left, passing = dict(row.used), dict(row.passing)
         for hour in range(max(first, last - MOST_DAYS * 24 * HOUR), last, HOUR):

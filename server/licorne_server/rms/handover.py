@@ -24,7 +24,7 @@ RETRY_SECONDS = 0.05
 
 
 class Handover:
-    """Ends the service of RMs here: of single ones for `Ownership`, or of all."""
+    """Ends the service of RMs here: of one RM for `Ownership`, or of all RMs."""
 
     def __init__(self, engine: Engine, rms: Rms, drain: float, retry_after: float) -> None:
         """A graceful end takes at most `drain` seconds. RMs reconnect after `retry_after` seconds."""

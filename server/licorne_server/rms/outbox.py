@@ -168,7 +168,7 @@ class Outbox:
             filled.set()
 
     def peek(self, kinds: Sequence[Kind]) -> Batch | None:
-        """The next message of any of these kinds, joined with those behind it; all stay in the outbox."""
+        """The next message of any of these kinds, joined with those behind it; all remain in the outbox."""
         lane = self._first(kinds) if self._waiting else None
         if lane is None:
             return None
@@ -234,9 +234,9 @@ class Outbox:
         self._check_hold()
 
     def _first(self, kinds: Sequence[Kind]) -> _Lane | None:
-        """The lane of the next message; checks are last.
+        """The lane of the next message; None if these kinds have no message.
 
-        Checks are last, because the RM answers them better the more of the other messages it has received.
+        Checks are last, because the RM answers them better the more other messages it has received.
         """
         first: _Lane | None = None
         for kind in kinds:
@@ -248,7 +248,7 @@ class Outbox:
         return first
 
     def _lanes_of(self, kinds: Sequence[Kind]) -> list[_Lane]:
-        """The non-empty lanes of these kinds, apart from that of checks."""
+        """The non-empty lanes of these kinds, except the lane of checks."""
         in_order = (kind for kind in kinds if _LANES[kind] is not Kind.CHECKS)
         return [lane for kind in in_order if (lane := self._lanes[kind])]
 

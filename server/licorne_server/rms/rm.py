@@ -345,7 +345,7 @@ class Rm:
         return list(self.streams.values())
 
     def _leave(self, kind: Kind, stream: Stream, reason: str, retry_after: float) -> None:
-        """End one open stream normally. If owner and forwarding member both request it, the first counts."""
+        """End one open stream normally. If owner and forwarding member both ask, the first request counts."""
         if self.streams.get(kind) is not stream or stream.is_leaving:
             return
         stream.is_leaving = True

@@ -421,7 +421,7 @@ class Intake:
             await asyncio.sleep(pause)
 
     def _joined(self, first: Entry, request: Split) -> Entry:
-        """Join the following entries to the first one, which gets the number of the last of them."""
+        """Join the following entries to the first one, which gets the number of the last one."""
         # The first field of a request has additions, and the others have removals.
         additions = next(iter(request.items.values()))
         while self._joins(first.kind, request.total, removes=len(additions) < request.total):

@@ -65,7 +65,7 @@ class PassedOn(Authenticated):
     """The context of a call that another member passes on, and has authenticated."""
 
     def when_leaving(self, leave: Callable[[str, float], object]) -> None:
-        """Register a callback for the stop of the other member: reason, and seconds to stay away."""
+        """Register a callback for the stop of the other member, with the reason and the seconds to wait."""
         raise NotImplementedError
 
 
@@ -277,7 +277,7 @@ class Access:
         return self._tokens is not None
 
     def bearer(self, authorizations: Sequence[str]) -> Caller | None:
-        """Owner of the token in `authorization` values; None unless there is one, and it is valid."""
+        """Owner of the token in `authorization` values; None unless there is one value with a valid token."""
         if self._tokens is None or len(authorizations) != 1:
             return None
         return _bearer(self._tokens.grant(authorizations[0]))

@@ -89,7 +89,7 @@ class Handshake(asyncio.Protocol):
         self._task: asyncio.Task[None] | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin the handshake when it has its turn."""
+        """Begin the handshake when its turn has come."""
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
         self._task = asyncio.get_running_loop().create_task(self._open(transport), name="handshake")

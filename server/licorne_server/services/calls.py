@@ -264,7 +264,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         """The first message of a stream; None when the RM's side has ended without one.
 
         Raises:
-            CallError: it did not arrive in time, or too many streams of its peer wait for theirs.
+            CallError: the message did not arrive in time, or too many streams of its peer wait for one.
         """
         with self._waiting.place(self._access.caller(context).peer):
             first = await stream.first(self._seconds)
@@ -303,7 +303,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         """The single request of a unary call: the first of `requests`; further ones are not read.
 
         Raises:
-            CallError: there is none, it did not arrive in time, or too many of its peer wait for theirs.
+            CallError: no request arrived in time, or too many calls of its peer wait for one.
         """
         # gRPC's own transport does not show whether the request has arrived.
         is_there = getattr(requests, "has_come", False)
@@ -319,7 +319,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
         """The first request of a call; None if it has ended without one.
 
         Raises:
-            CallError: it did not arrive in time.
+            CallError: the request did not arrive in time.
         """
         try:
             async with asyncio.timeout(self._seconds):

@@ -226,7 +226,7 @@ class Exchange:
         self._intake.put(Entry(kind, number, request, size=len(payload), time=now))
 
     def _refuse_foreign(self, kind: Kind, rm_id: str) -> NoReturn:
-        """Refuse a request that names another RM; the refusal is that of the named RM if it has one."""
+        """Refuse a request that names another RM, first for lack of a right to the named RM, if checked."""
         if self._check_rm is not None:
             self._check_rm(rm_id)
             self._rms.get(rm_id, REQUESTS[kind].layout.message)

@@ -271,7 +271,7 @@ class StateService:
         return pb.ListUsageResponse(usages=page.rows, next_page_token=token)
 
     async def _reservations(self, request: pb.ListReservationsRequest, context: Any) -> Message:
-        """A page of reservations by node and time; its token names the last of them."""
+        """A page of reservations by node and time; its token names the last reservation."""
         partition = self._partition(request.partition, context)
         found = reservations_after(self._views, partition, request.page_token)
         page = await self._filled(Page(found, reservation_message, size=request.page_size), context)
@@ -279,7 +279,7 @@ class StateService:
         return pb.ListReservationsResponse(reservations=page.rows, next_page_token=token)
 
     async def _preemptions(self, request: pb.ListPreemptionsRequest, context: Any) -> Message:
-        """A page of victims, the latest first; its token names the last of them."""
+        """A page of victims, the latest first; its token names the last victim on the page."""
         partition = self._partition(request.partition, context)
         app_id, key = request.application_id, request.allocation_key
         before = read_preemption_token(request.page_token)
@@ -300,7 +300,7 @@ class StateService:
         return await summed_reasons(self._sources.reasons, names, request.queue, self._now(), slices)
 
     async def _resource_hours(self, request: pb.ListResourceHoursRequest, context: Any) -> Message:
-        """A page of totals over hours; its token names the last one."""
+        """A page of totals over hours; its token names the last total."""
         since, until = request.since / 1e9, request.until / 1e9
         wanted = Wanted.of(request.by, since, until, request.partition, self._now())
         return await wanted.page(

@@ -44,7 +44,7 @@ class Method(NamedTuple):
     service: str
     name: str
     type: str
-    """``unary``, or ``bidi_stream`` or ``server_stream``."""
+    """``unary``, ``bidi_stream`` or ``server_stream``."""
 
     @classmethod
     def of(cls, path: str, type: str) -> "Method":

@@ -237,9 +237,9 @@ class FakeRM:
         placeholder_timeout: float = 0,
         **fields: int | str,
     ) -> None:
-        """Submit an application; with `task_groups` it is a gang, and with `gang_min` one that grows.
+        """Submit an application; with `task_groups` it is a gang, and with `gang_min` it grows.
 
-        Placeholders have the keys of `licorne.placeholder_key`. `fields` are others of `licorne.Application`:
+        Placeholders have the keys of `licorne.placeholder_key`. `fields` are those of `licorne.Application`:
         `runtime`, `start_by`, `topology`, `gang_slice`, `gang_min`, `gang_max`, `gang_step`.
         """
         application = Application(

@@ -97,7 +97,7 @@ PATIENCE = 2.0
 async def pending_asks(client: Client) -> str:
     """A report of the client's pending asks, with a line for each reason.
 
-    The server gives the reasons of the first ones. Raises nothing: failures are part of the report.
+    The server gives the reasons of the first `EXPLAINED` asks. Raises nothing: failures are in the report.
     """
     waiting = [key for key, known in client.cache.asks.items() if not known.node_id]
     if not waiting:

@@ -1,4 +1,4 @@
-"""Asks from the wire: the hot input path (performance: a million of them must stay cheap).
+"""Asks from the wire: the hot input path, on which a million asks must be cheap.
 
 Most asks differ only in their key, which is the first field on the wire. So the bytes after the key are
 parsed once, and all asks with equal bytes share the result.

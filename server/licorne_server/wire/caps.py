@@ -1,4 +1,4 @@
-"""Caps on the size and number of items on the wire, and checks of texts (reliability: bombs).
+"""Caps on the size and number of items on the wire, and checks of texts.
 
 A cap is checked before any work is done on the item that it bounds. No object that a Kubernetes
 cluster can hold exceeds a cap: an object has at most 1.5 MiB, its annotations 256 KiB.

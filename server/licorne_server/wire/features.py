@@ -116,7 +116,7 @@ class RestList(NamedTuple):
 
 
 class PageList(NamedTuple):
-    """The same list on the page: fields of `own` by name, and further columns, with types for their format.
+    """A list of the core on the page: fields of `own` by name, and other columns with types for their format.
 
     A search covers the fields in `texts`; the fields in `named_by` identify a row.
     """

@@ -134,9 +134,9 @@ def payloads(effect: Effect, encoder: "AllocationEncoder") -> Iterable[Payload]:
             | PreemptionsAsked()
             | Unfinished()
         ):
-            # The command's caller gets the first five from the engine, and answers the call with them. Facts
-            # are published as events. Checks have separate encoders. The remainder of a command stays with
-            # the engine.
+            # The engine returns outcomes of registrations, configurations and operators' commands to its
+            # caller, and keeps the remainder of a command. Facts are published as events. Checks have
+            # separate encoders.
             return ()
         case _:
             assert_never(effect)

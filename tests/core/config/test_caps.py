@@ -12,17 +12,17 @@ from licorne_core.values.names import Pattern, ProgramTooLarge
 
 HEAD = "partitions: [{name: default, queues: [{name: root"
 LETTERS = r"\pL"
-"""Letters of all scripts: an expression that is short as text and long when compiled."""
+"""Letters of all scripts: a short expression that is large when compiled."""
 
 
 def partitions(number: int) -> str:
-    """Partitions in this number, each with one queue."""
+    """This number of partitions, each with one queue."""
     names = (f"{{name: p{count}, queues: [{{name: root}}]}}" for count in range(number))
     return f"partitions: [{','.join(names)}]"
 
 
 def queues(number: int) -> str:
-    """Queues of one partition in this number, including root."""
+    """This number of queues in one partition, including root."""
     return f"{HEAD}, queues: [{','.join(f'{{name: q{count}}}' for count in range(number - 1))}]}}]}}]"
 
 
@@ -116,7 +116,7 @@ def of_size(size: int) -> str:
 
 
 class Kind(NamedTuple):
-    """A kind of cap: a function that makes a text with a given number, and the place of the excess item."""
+    """A cap, a function that makes a text with a given number of items, and the place of the excess item."""
 
     cap: caps.Cap
     text: Callable[[int], str]
@@ -148,7 +148,7 @@ def only_problem(text: str) -> Problem:
 
 
 def in_filter(text: str) -> str:
-    """A configuration with that expression in a filter."""
+    """A configuration with this expression in the filter of a placement rule."""
     return with_rules(f"{{name: user, filter: {{users: ['{text}']}}}}")
 
 
@@ -189,13 +189,13 @@ def test_the_compiled_size_of_an_expression_is_capped() -> None:
 
 
 def test_the_compilation_of_a_huge_expression_is_abandoned() -> None:
-    """The compilation of an expression far above the cap ends early, and the message has the cap."""
+    """The compilation of an expression far above the cap ends early, with a message that has the cap."""
     with pytest.raises(ProgramTooLarge, match="more than 4096 instructions, at most 4096 are"):
         Pattern(f"({LETTERS}{{1,30}}){{1,30}}")
 
 
-def test_few_large_expressions_end_the_reading() -> None:
-    """Each too large expression counts as one of the largest size, so reading ends after a few of them."""
+def test_a_few_expressions_above_the_cap_end_the_reading() -> None:
+    """An expression above the cap counts as one of the maximum size, so reading ends after a few of them."""
     each = f"{{name: user, filter: {{users: ['({LETTERS}{{1,30}}){{1,30}}']}}}}"
     with pytest.raises(ConfigError) as refusal:
         load(with_rules(*[each] * 400))
@@ -205,7 +205,7 @@ def test_few_large_expressions_end_the_reading() -> None:
 
 
 def test_the_properties_of_a_queue_and_a_template_are_capped() -> None:
-    """The number of properties of a queue is capped, and so is that of a template."""
+    """Queues and templates may have 100 properties; one more is refused."""
 
     def text(number: int, key: str) -> str:
         names = ",".join(f"p{count}: x" for count in range(number))

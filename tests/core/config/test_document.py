@@ -1,4 +1,4 @@
-"""Hostile texts are refused quickly, at their place in the text, before anything is built from them."""
+"""Hostile texts are refused quickly, with the place of the problem, before a configuration is built."""
 
 from collections import Counter
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def alias_bomb() -> str:
 
 
 def merge_bomb() -> str:
-    """Mappings that merge mappings that merge others."""
+    """Nine levels of mappings, each with merge keys for three copies of the level before."""
     levels = ["a: &a {x: 1}"]
     for above, name in zip("abcdefghi", "bcdefghij", strict=True):
         levels.append(f"{name}: &{name} {{<<: [{', '.join([f'*{above}'] * 3)}]}}")
@@ -56,7 +56,7 @@ def merge_bomb() -> str:
     ],
 )
 def test_yaml_that_would_expand_without_bound_is_refused(bomb: Callable[[], str], message: str) -> None:
-    """Each text is refused with one plain problem, before it can expand."""
+    """Each text is refused with one problem, after few calls."""
     assert refused_in_few_calls(bomb()) == message
 
 
@@ -120,14 +120,14 @@ def test_scalars_are_read_as_text() -> None:
 
 
 def test_the_number_of_problems_is_capped() -> None:
-    """A text with thousands of problems is no longer checked after some hundreds, and a note says so."""
+    """Checking ends after some hundreds of problems, with a note that there are too many."""
     with pytest.raises(ConfigError) as refusal:
         load("partitions: [{queues: [" + "{}," * 10_000 + "]}]")
     assert 100 < len(refusal.value.problems) < 1000
     assert refusal.value.problems[-1].message == "there are too many problems to continue"
 
 
-def test_messages_stay_on_one_line() -> None:
+def test_a_message_has_one_line() -> None:
     """Messages escape control characters of the configuration, and cut long texts."""
     long = "d" * 999
     problem = only_problem(f'partitions: [{{queues: [{{name: a, submitacl: "a\\nb c {long}"}}]}}]')

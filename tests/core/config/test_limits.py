@@ -8,7 +8,7 @@ LIMITS_DIFFER = "partition limits and root queue limits are not equivalent"
 
 
 def limit(entry: str) -> str:
-    """A partition with one limit in queue q, which has a maximum of 10 applications and 10 vcore."""
+    """A partition with one limit in queue q, which has maxima of 10 applications and 10 vcore."""
     queue = "name: q, maxapplications: 10, resources: {max: {vcore: 10}}"
     return f"queues: [{{{queue}, limits: [{{limit: d, {entry}}}]}}]"
 
@@ -79,7 +79,7 @@ def test_an_invalid_limit_has_one_problem(entry: str, message: str) -> None:
 
 @pytest.mark.row(35)
 def test_valid_limits_are_accepted() -> None:
-    """Named users and groups before the wildcard are accepted; a zero beside amounts forbids its type."""
+    """Named users and groups may precede the wildcard; a zero besides other amounts forbids its type."""
     (queue,) = root("""
         queues:
           - name: q
@@ -130,7 +130,7 @@ def test_limits_of_a_partition_are_limits_of_root() -> None:
 
 @pytest.mark.row(36)
 def test_limits_of_partition_and_root_must_be_equal() -> None:
-    """Limits of the partition beside limits of root are accepted if they are equal, and else refused."""
+    """If both partition and root have limits, these are accepted if they are equal, and refused otherwise."""
     entry = "[{users: [sue], maxapplications: %s}]"
     body = "limits: %s\nqueues: [{name: root, limits: %s}]"
     assert len(root(body % (entry % 3, entry % 3)).limits) == 1
@@ -139,7 +139,7 @@ def test_limits_of_partition_and_root_must_be_equal() -> None:
 
 @pytest.mark.row(35, 36)
 def test_partition_limits_are_checked() -> None:
-    """Limits of the partition are checked like any others."""
+    """Limits of the partition are checked like limits of a queue."""
     assert complaint("limits: [{users: [a]}]\nqueues: [{name: a}]") == (
         "invalid resource combination for limit  all resource limits are null"
     )
@@ -198,7 +198,7 @@ def nested(above: str, below: str) -> str:
     ],
 )
 def test_a_limit_above_that_of_an_ancestor_is_refused(above: str, below: str, message: str) -> None:
-    """A limit must not exceed the nearest limit above for the same name, or else for the wildcard."""
+    """A limit must not exceed the nearest limit above for the same name; without one, for the wildcard."""
     assert complaint(nested(above, below)) == message
 
 

@@ -53,7 +53,7 @@ def test_an_empty_text_gives_the_default(text: str) -> None:
     assert load(text) == load(DEFAULT_CONFIG)
 
 
-def test_the_default_places_by_namespace() -> None:
+def test_the_default_configuration_places_by_namespace() -> None:
     """The default has one partition, open to all, with a rule that creates a queue for each namespace."""
     config = load("")
     (partition,) = config.partitions
@@ -98,7 +98,7 @@ def test_the_checksum_excludes_its_own_key(quote: str) -> None:
 
 
 def test_an_invalid_checksum_is_hashed() -> None:
-    """A `checksum` of 64 hex digits is left out of the hashed text; any other value is hashed with it."""
+    """A checksum that is not 64 hex digits is hashed as a part of the text."""
     short = RICH + 'checksum: "abc"\n'
     assert load(short).checksum == sha256(short.encode()).hexdigest().upper()
 
@@ -114,7 +114,7 @@ def test_an_invalid_checksum_is_hashed() -> None:
     ],
 )
 def test_an_invalid_checksum_gives_a_warning(text: str, found: str) -> None:
-    """Any other form of checksum gives a warning, and an error in strict mode."""
+    """A checksum that is not 64 hex digits gives a warning, and an error in strict mode."""
     config = partition_text("queues: [{name: a, submitacl: ann}]") + f"checksum: {text}\n"
     message = f"'{found}' is not 64 hex digits and counts as part of the text"
     assert load(config).warnings == (f"4:11: checksum: {message}",)
@@ -135,7 +135,7 @@ def test_a_checksum_that_is_a_list_is_refused() -> None:
 
 
 def test_equal_texts_give_equal_configurations() -> None:
-    """Loading the same text twice gives equal configurations, whatever was loaded in between."""
+    """Loading a text twice gives equal configurations, with the text as it was given."""
     assert load(RICH) == load(RICH)
     assert load(RICH).text == RICH
 
@@ -211,6 +211,6 @@ def documents() -> st.SearchStrategy[str]:
 
 
 @given(documents())
-def test_any_tree_of_our_keys_is_loaded_or_refused(text: str) -> None:
+def test_any_tree_of_known_keys_is_loaded_or_refused(text: str) -> None:
     """Known keys in wrong places give problems, and no other exception."""
     is_loaded_or_refused(text)

@@ -73,7 +73,7 @@ def test_properties_that_are_inherited() -> None:
 
 @pytest.mark.row(48)
 def test_only_disabled_preemption_is_inherited() -> None:
-    """The preemption policy `disabled` is inherited, unless the queue sets one itself; others are not."""
+    """The preemption policy `disabled` is inherited unless the queue has its own; other policies are not."""
     assert merge_properties({"preemption.policy": "Disabled"}, {}) == {"preemption.policy": "Disabled"}
     own = {"preemption.policy": "fence", "priority.offset": "3"}
     assert merge_properties({"preemption.policy": "disabled", "priority.offset": "9"}, own) == own
@@ -81,7 +81,7 @@ def test_only_disabled_preemption_is_inherited() -> None:
 
 
 def test_every_property_sets_its_setting() -> None:
-    """Every property sets its setting of a queue."""
+    """Every property of a queue sets its setting."""
     assert settings_of({}) == QueueSettings()
     warnings: list[str] = []
     settings = settings_of(
@@ -224,7 +224,7 @@ def test_an_invalid_property_gives_its_default(key: str, value: str) -> None:
     ],
 )
 def test_an_invalid_ageing_is_off(text: str, why: str) -> None:
-    """An invalid ageing gives a warning that names it, and ageing is off."""
+    """A warning names an invalid ageing, and ageing is off."""
     warnings: list[str] = []
     assert settings_of({"ageing": text}, warnings) == QueueSettings()
     assert warnings == [f"ageing: '{text}' {why}; taken as off"]
@@ -253,7 +253,7 @@ def test_an_invalid_ageing_is_off(text: str, why: str) -> None:
     ],
 )
 def test_durations_are_those_of_go(text: str, seconds: float | None) -> None:
-    """Durations are parsed as Go parses them."""
+    """Durations are parsed as in Go."""
     assert parse_duration(text) == seconds
 
 

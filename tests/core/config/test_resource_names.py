@@ -1,4 +1,4 @@
-"""Resource names that resemble a usual name, in every place that names resources."""
+"""Resource names that resemble a usual name, in every place of a configuration that has resources."""
 
 import pytest
 
@@ -32,7 +32,7 @@ def test_misspelled_names_get_a_suggestion(written: str, meant: str) -> None:
     ],
 )
 def test_custom_names_are_accepted(name: str) -> None:
-    """A usual name, and a name that resembles none of them, are accepted unchanged."""
+    """Usual names, and names that resemble none of these, are accepted without a suggestion."""
     assert meant_by(name) == ""
 
 
@@ -77,7 +77,7 @@ def test_a_property_with_amounts_warns() -> None:
     )
 
 
-def test_a_bad_amount_of_a_misspelled_name_suggests_the_usual_one() -> None:
+def test_an_invalid_amount_of_a_misspelled_name_suggests_the_usual_name() -> None:
     """An amount that only the usual name allows is refused, with a suggestion of that name."""
     body = "queues: [{name: a, resources: {max: {cpu: 500m}}}]"
     assert complaint(body) == "invalid suffix '500m' for cpu, did you mean 'vcore'?"

@@ -17,7 +17,7 @@ queues:
 
 
 def rule_problems(rules: str) -> list[str]:
-    """The problems of a list of rules, beside the queues users/, default and teams/a."""
+    """The problems of a list of rules, with the parent `users` and the leaves `default` and `teams.a`."""
     return messages(f"placementrules: [{rules}]{QUEUES}")
 
 
@@ -145,7 +145,7 @@ def test_a_parent_rule_may_be_a_list_of_one(parent: str) -> None:
     ],
 )
 def test_a_parent_that_is_not_one_rule_is_refused(parent: str, message: str) -> None:
-    """An empty list, a list of two, and a bare word are refused as a parent rule."""
+    """An empty list, a list of two rules, and a word are refused as a parent rule."""
     assert rule_problems(f"{{name: provided, parent: {parent}}}") == [message]
 
 
@@ -182,7 +182,7 @@ def test_a_parent_that_is_not_one_rule_is_refused(parent: str, message: str) -> 
     ],
 )
 def test_an_invalid_rule_is_refused(rule: str, message: str) -> None:
-    """Unknown names, missing values, and whole paths below a parent are refused."""
+    """Unknown names, missing values, and full paths in a rule with a parent are refused."""
     assert rule_problems(rule) == [message]
     assert rule_problems(f"{{name: provided, parent: {rule}}}") == [message]
 

@@ -29,7 +29,7 @@ def test_given_weights_replace_the_default_weights() -> None:
 
 
 def test_spread_has_a_node_attribute() -> None:
-    """The policy `spread` has a node attribute, beside weights as in other policies."""
+    """The policy `spread` has a node attribute, and weights like other policies."""
     body = """
         nodesortpolicy: {type: spread, attribute: si/zone, resourceweights: {vcore: 2}}
         queues: [{name: a}]
@@ -109,7 +109,7 @@ def test_counts_are_decimal(value: str, count: int) -> None:
 
 @pytest.mark.parametrize("kind", ["os", "ldap", "test", "''"])
 def test_unknown_group_resolvers_are_refused(kind: str) -> None:
-    """The supported group resolvers are accepted, and any other one is refused."""
+    """The supported group resolvers are accepted, and any other is refused."""
     body = "usergroupresolver: {type: %s}\nqueues: [{name: a}]"
     assert partition(body % kind).user_group_resolver == kind.strip("'")
     assert complaint(body % "magic").startswith("unknown user group resolver 'magic'")
@@ -148,6 +148,6 @@ def test_a_property_that_needs_another_is_noted_without_it(
     "own", ["properties: {backfill: easy}", "parent: true, childtemplate: {properties: {backfill: easy}}"]
 )
 def test_a_property_of_root_that_another_queue_has_does_not_count(own: str) -> None:
-    """Backfill is that of root: below it, it changes nothing for what needs it."""
+    """`backfill` counts only at root: below root, a setting that needs `backfill` still has no effect."""
     notes = load(config(f"[{{name: a, {own}}}]", properties="{backfill.order: shortest}")).notes
     assert "backfill.order has no effect without backfill" in notes

@@ -28,8 +28,8 @@ INNER = "\npartitions:\n  - name: default\n    queues:\n      - name: root\n"
 
 @pytest.mark.parametrize("key", ["submitacl", "adminacl"])
 @pytest.mark.parametrize("text", ["ann, ben", "ann ,ben"])
-def test_a_blank_beside_a_comma_is_explained(key: str, text: str) -> None:
-    """A blank beside a comma starts the groups: the warning has this meaning, and the correction."""
+def test_a_blank_next_to_a_comma_is_explained(key: str, text: str) -> None:
+    """Groups follow a blank, so a blank next to a comma gives a warning with a correction."""
     body = f"queues: [{{name: root, {key}: '{text}'}}]"
     config = loaded(partition_text(body))
     (warning,) = config.warnings
@@ -44,14 +44,14 @@ def test_a_blank_before_the_groups_gives_no_warning(text: str) -> None:
 
 
 def test_blanks_after_all_commas_are_refused() -> None:
-    """A list with a blank after each comma has three parts; it is refused with the probable meaning."""
+    """A list with two blanks is refused, with a suggestion of the list without blanks."""
     assert complaint("queues: [{name: root, submitacl: 'ann, ben, eve'}]") == (
         "multiple spaces found in ACL: 'ann, ben, eve', did you mean 'ann,ben,eve'?"
     )
 
 
-def test_a_queue_beside_root_is_refused() -> None:
-    """A top-level queue beside root is refused, at the place of that queue."""
+def test_a_queue_next_to_root_gives_a_warning() -> None:
+    """A top-level queue next to root gives a warning at its place, and is refused in strict mode."""
     body = "queues: [{name: Root, queues: [{name: a}]}, {name: b}, {name: c}]"
     config = loaded(partition_text(body))
     (warning,) = config.warnings
@@ -82,7 +82,7 @@ def test_yaml_problems_have_a_correction(text: str, line: int, column: int, end:
 
 
 def test_the_configuration_in_a_config_map_is_read() -> None:
-    """The text inside a ConfigMap is read as if it was alone; places are those of the whole file."""
+    """The configuration in a ConfigMap is read like a file of its own; places are those in the ConfigMap."""
     config = load(MAP)
     inner = INNER + "        submitacl: 'ann, ben'\n"
     assert (config.text, config.checksum) == (inner, checksum_of(inner))
@@ -109,14 +109,14 @@ def test_the_configuration_in_a_config_map_is_read() -> None:
     ],
 )
 def test_problems_in_a_config_map_have_their_place(more: str, line: int, column: int, message: str) -> None:
-    """A problem of the text inside a ConfigMap has its place in the whole file."""
+    """A problem of the configuration in a ConfigMap has its place in the ConfigMap."""
     (problem,) = problems(f"{MAP}            {more}\n")
     assert (problem.line, problem.column) == (line, column)
     assert problem.message.startswith(message)
 
 
 def test_a_config_map_in_one_line_has_the_place_of_its_value() -> None:
-    """A problem of a text that is one scalar has the place of that scalar."""
+    """If the configuration is a quoted text in one line, its problems have the place of that text."""
     data = INNER.replace("root", "r.t").replace("\n", "\\n")
     (problem,) = problems(f'apiVersion: v1\nkind: ConfigMap\ndata: {{queues.yaml: "{data}"}}\n')
     assert (problem.line, problem.column) == (3, 21)
@@ -125,7 +125,7 @@ def test_a_config_map_in_one_line_has_the_place_of_its_value() -> None:
 
 @pytest.mark.parametrize("data", ["", "data: {}", "data: {other.yaml: a}", "data: {queues.yaml: []}"])
 def test_a_config_map_without_a_configuration_is_refused(data: str) -> None:
-    """A ConfigMap without a configuration is refused with the expected content."""
+    """A ConfigMap without a configuration is refused, with a message that names the expected key."""
     (problem,) = problems(f"apiVersion: v1\nkind: ConfigMap\n{data}\n")
     assert problem.message == (
         "a ConfigMap without a text 'queues.yaml' in its data: give the configuration alone"
@@ -155,7 +155,7 @@ yunikornDefaults:
     ],
 )
 def test_the_only_configuration_among_chart_values_is_read(text: str) -> None:
-    """The only configuration among the values of a chart is read, with places in the whole file."""
+    """The only configuration among the values of a chart is read; places are those in the file of values."""
     config = load(text)
     assert config.partitions[0].root.submit_acl.everyone
     (warning,) = config.warnings
@@ -178,8 +178,8 @@ def test_several_configurations_among_chart_values_are_refused() -> None:
 @pytest.mark.parametrize(
     "other", ["partitions: 3", "partitions:\n    count: 3", "partitions: # three\n    3"]
 )
-def test_chart_values_whose_partitions_are_no_list_are_ignored(other: str) -> None:
-    """A text whose partitions are no list is ignored, beside a configuration or alone."""
+def test_chart_values_with_partitions_that_are_not_a_list_are_ignored(other: str) -> None:
+    """A chart value in which `partitions` is not a list is not taken for a configuration."""
     text = f"kafka.topic: |\n  {other}\n"
     (warning,) = load(VALUES + text).warnings
     assert "of which yunikornDefaults.queues.yaml is read" in warning
@@ -312,7 +312,7 @@ def test_a_tree_without_submit_access_is_reported(body: str, told: bool) -> None
     ],
 )
 def test_access_lists_without_effect_are_reported(root: str, below: str, told: str) -> None:
-    """An access list below a queue that is open to everybody gives a warning."""
+    """An access list has no effect below a queue that is open to everybody, and gives a warning."""
     body = f"queues: [{{name: root, {root}, queues: [{{name: a, queues: [{{name: b, {below}}}]}}]}}]"
     warnings = loaded(partition_text(body)).warnings
     ends = f"closes nothing: everybody may submit below queue {told}, which is open"
@@ -323,6 +323,6 @@ def test_access_lists_without_effect_are_reported(root: str, below: str, told: s
     ("acl", "told"), [("team-a-group", True), ("data_team", True), (" team-a", False), ("steam,ann", False)]
 )
 def test_a_user_named_like_a_group_is_reported(acl: str, told: bool) -> None:
-    """A user with the name of a group gives a warning: groups follow a blank."""
+    """A user whose name looks like that of a group gives a warning, as groups have to follow a blank."""
     warnings = loaded(partition_text(f"queues: [{{name: root, submitacl: '{acl}'}}]")).warnings
     assert ["is a user's name: groups stand behind a blank" in one for one in warnings] == [True] * told

@@ -63,7 +63,7 @@ def test_the_default_partition_may_be_unnamed(name: str) -> None:
     ],
 )
 def test_partition_names_differ_in_more_than_case(one: str, other: str, shown: str) -> None:
-    """Two partitions whose names differ in case only are refused, at the place of the second."""
+    """Two partitions whose names differ only in case are refused, at the place of the second."""
     text = f"partitions:\n- {{name: '{one}', queues: [{{name: a}}]}}\n"
     text += f"- {{name: '{other}', queues: [{{name: a}}]}}\n"
     (problem,) = problems(text)
@@ -137,7 +137,7 @@ def test_a_queue_without_a_name_is_refused(queue: str) -> None:
 
 
 def test_a_queue_name_that_is_a_list_has_one_problem() -> None:
-    """A name that is no text gives exactly one problem."""
+    """A name that is not a string gives exactly one problem."""
     assert complaint("queues: [{name: [a]}]") == "expected a text, found a list"
 
 
@@ -150,14 +150,14 @@ def test_queue_names_become_lower_case(name: str) -> None:
 
 @pytest.mark.row(27)
 def test_children_or_a_flag_make_a_parent() -> None:
-    """A queue with children or the flag `parent` is a parent, and any other a leaf."""
+    """A queue with children or the flag `parent` is a parent; any other queue is a leaf."""
     top = root("queues: [{name: a, queues: [{name: x}]}, {name: b, parent: true}, {name: c}]")
     assert [child.parent for child in top.queues] == [True, True, False]
 
 
 @pytest.mark.row(28)
 def test_the_flag_of_a_parent_must_not_be_false() -> None:
-    """`parent: false` beside children gives a warning, and an error in strict mode."""
+    """A queue with children and `parent: false` gives a warning, and an error in strict mode."""
     body = "queues: [{name: a, parent: false, queues: [{name: x}]}]"
     config = loaded(partition_text(body))
     (warning,) = config.warnings
@@ -220,7 +220,7 @@ def test_every_key_of_a_queue_is_parsed() -> None:
     ],
 )
 def test_zeros_and_missing_maxima_are_accepted(key: str, sizes: str) -> None:
-    """Zeros, alone or beside amounts, and a missing maximum give no warning."""
+    """Zeros in a maximum or a guarantee, or no maximum, give no warning."""
     body = f"queues: [{{name: a, {key}: {{{sizes}}}{'}' * key.count('{')}}}]"
     assert loaded(partition_text(body), strict=True).warnings == ()
 

@@ -29,7 +29,7 @@ def test_a_maximum_does_not_exceed_that_of_an_ancestor() -> None:
 
 @pytest.mark.row(31)
 def test_guarantees_of_children_do_not_exceed_that_of_the_parent() -> None:
-    """The guarantees of children fit into that of their parent; a child without one counts its children."""
+    """The guarantees of children do not exceed their parent's; for a child without one its children count."""
     body = """
         queues:
           - name: p
@@ -46,7 +46,7 @@ def test_guarantees_of_children_do_not_exceed_that_of_the_parent() -> None:
 
 @pytest.mark.row(31)
 def test_guarantees_of_children_do_not_exceed_a_maximum() -> None:
-    """The guarantees of children together fit into every maximum above them."""
+    """The sum of the guarantees of children does not exceed any maximum above them."""
     body = """
         queues:
           - name: p
@@ -79,7 +79,7 @@ def test_children_may_fill_their_parent_exactly() -> None:
 
 @pytest.mark.row(37)
 def test_max_applications_of_children_do_not_exceed_that_of_the_parent() -> None:
-    """A child below a queue with `maxapplications` needs one that is no greater."""
+    """A child below a queue with `maxapplications` must have a `maxapplications` that is no greater."""
     body = """
         queues:
           - name: p

@@ -36,13 +36,13 @@ def driver() -> Driver:
 
 
 def listed(driver: Driver, state: str) -> list[str]:
-    """The applications that reports list under this state."""
+    """The ids of the applications that reports list under this state."""
     return [report.app_id for report in applications_in(driver.views, DEFAULT, state=state)]
 
 
 @pytest.mark.row(105)
 def test_every_update_names_the_event_of_its_state(driver: Driver) -> None:
-    """Each state that the RM receives has the event that led to it, from acceptance to expiry."""
+    """Each state sent to the RM, from acceptance to expiry, has the event that led to the state."""
     effects = driver.do(asks(ask("job", "k", memory=1)), releases(release("job")))
     effects += driver.wait(TERMINATED_TIME + 31)
     assert messages(effects) == [
@@ -56,7 +56,7 @@ def test_every_update_names_the_event_of_its_state(driver: Driver) -> None:
 
 
 @pytest.mark.row(105)
-def test_an_application_without_an_ask_stays_new(driver: Driver) -> None:
+def test_an_application_without_an_ask_remains_new(driver: Driver) -> None:
     """An application without an ask neither completes nor expires, however long it waits."""
     assert driver.wait(TERMINATED_TIME * 2) == []
     assert driver.app("job").state == "New"
@@ -64,7 +64,7 @@ def test_an_application_without_an_ask_stays_new(driver: Driver) -> None:
 
 @pytest.mark.row(109)
 def test_a_rejected_application_is_listed_for_three_days(driver: Driver) -> None:
-    """A rejected application is listed with its reason for three days; then the RM receives its end."""
+    """A rejected application is listed with its reason for three days; then the RM is sent its end."""
     reasons = refused_apps(driver.do(apps(app("one", "nowhere"), app("two", "nowhere"))))
     shown = {r.app_id: r.message for r in applications_in(driver.views, DEFAULT, state="rejected")}
     assert shown == reasons
@@ -75,8 +75,8 @@ def test_a_rejected_application_is_listed_for_three_days(driver: Driver) -> None
 
 
 @pytest.mark.row(109)
-def test_a_rejection_stays_listed_when_the_id_is_accepted(driver: Driver) -> None:
-    """A rejection is listed beside the accepted application of the same id; its end is not sent to the RM."""
+def test_a_rejection_is_still_listed_when_the_id_is_accepted(driver: Driver) -> None:
+    """A rejection is listed with the accepted application of the same id; the RM is not sent its end."""
     driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
     driver.wait(60.0)
     assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
@@ -131,7 +131,7 @@ def test_the_last_rejection_of_an_id_is_listed(driver: Driver) -> None:
 
 @pytest.mark.row(108, 109)
 def test_a_repeated_submission_is_not_listed(driver: Driver) -> None:
-    """A repeated submission of a running application is answered, and changes no list."""
+    """A repeated submission of a present application is rejected, and not listed as rejected."""
     assert list(refused_apps(driver.do(apps(app("job", "root.a", user="bob"))))) == ["job"]
     assert (listed(driver, "rejected"), listed(driver, "active")) == ([], ["job"])
 

@@ -26,18 +26,18 @@ def leaf(*properties: str, memory: int = 100, at: tuple[float, ...] = (0.0, 1.0)
 
 
 def wave(app_id: str, count: int, priority: int = 0) -> list[Ask]:
-    """Equal asks of one application."""
+    """This number of equal asks of one application."""
     return [ask(app_id, f"{app_id}-{i}", priority=priority, memory=1) for i in range(count)]
 
 
 def served(driver: Driver) -> list[str]:
-    """The ids of the applications that get allocations, in order, until the core is idle."""
+    """Run until the core is idle; return the application of each allocation, in order."""
     return [app_id for app_id, _, _ in placed(driver.run())]
 
 
 @pytest.mark.row(93, 95)
-def test_fifo_runs_applications_side_by_side() -> None:
-    """In a fifo queue all applications run, and one without asks delays no other."""
+def test_fifo_runs_applications_at_the_same_time() -> None:
+    """In a fifo queue all applications run; an application without asks delays no other."""
     driver = leaf(at=(0.0, 1.0, 2.0))
     effects = driver.do(asks(*wave("app-1", 2)), asks(*wave("app-2", 2)))
     assert Counter(app_id for app_id, _, _ in placed(effects)) == {"app-1": 2, "app-2": 2}

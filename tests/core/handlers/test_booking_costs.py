@@ -19,12 +19,12 @@ PER_ASK = 7
 its application, and one to spare."""
 
 PER_ALLOCATION = 45
-"""The same for an allocation: booked and asked for in both queues, on the node and in the
-application; compared with root's maximum, the node and the queue's share. It is 40 now."""
+"""The same for an allocation, which changes usage and demand of both queues, the application and the
+node, and is compared with root's maximum, the node's room and the queue's share. It is 40 now."""
 
 
 def cost(*, types: int = 1, levels: int = 1, groups: tuple[str, ...] = ()) -> tuple[int, int]:
-    """The executed lines for one more ask, and for its allocation, after others of the same size."""
+    """The executed lines of code for one more ask, and for its allocation, after others of the same size."""
     path, queues = "root", "[{name: leaf}]"
     for level in range(1, levels):
         path, queues = (
@@ -47,7 +47,7 @@ def cost(*, types: int = 1, levels: int = 1, groups: tuple[str, ...] = ()) -> tu
 
 
 def test_queues_without_a_limit_of_a_group_cost_nothing() -> None:
-    """Below root, where its only limit is, the usage of a group is not booked, however deep the queues."""
+    """If only root has a limit of a group, deeper queues do not increase the cost of booking its usage."""
     more = []
     for levels in (1, 6):
         (_, alone), (_, member) = cost(levels=levels), cost(levels=levels, groups=("dev",))

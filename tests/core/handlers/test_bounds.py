@@ -35,7 +35,7 @@ TWO = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: 
 
 
 def started(text: str = LEAF, *capacities: int) -> Driver:
-    """A driver with one application, and nodes with these thousandths of a core."""
+    """A core with one application, and nodes with these thousandths of a core."""
     driver = Driver()
     driver.do(register(text), apps(app("one", "root.a")))
     driver.do(nodes(*(node(f"n{number}", vcore=size) for number, size in enumerate(capacities))))
@@ -54,7 +54,7 @@ def node_refusals(effects: list[Effect]) -> list[str]:
 
 @pytest.mark.row(110)
 def test_sums_stay_within_int64() -> None:
-    """An ask, allocation or foreign allocation that raises a total beyond int64 is refused alone."""
+    """Only the ask, allocation or foreign allocation that raises a total beyond int64 is refused."""
     driver = started(LEAF, 10, 10)
     huge = INT64_MAX
     assert refused(driver.do(asks(ask("one", "k1", vcore=huge)))) == {}
@@ -66,7 +66,7 @@ def test_sums_stay_within_int64() -> None:
 
 
 def test_the_total_of_equal_asks_must_not_exceed_int64() -> None:
-    """The ask that raises the total beyond int64 is refused, although each ask alone is small."""
+    """The ask that raises the total beyond int64 is refused, although each ask is small."""
     driver = started(LEAF, 10)
     eighth = INT64_MAX // 8
     same = [ask("one", f"k{number}", vcore=eighth) for number in range(9)]
@@ -93,7 +93,7 @@ def test_sums_of_an_overfull_node_are_exact() -> None:
 
 
 def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition accepts a fixed number of resource types, of asks and nodes together."""
+    """A partition accepts a fixed number of resource types, in asks and nodes together."""
     driver = started(LEAF, 10)
     odd = [Ask(AllocationKey(f"k{n}"), AppId("one"), AskClass.of({f"type{n}": 1})) for n in range(300)]
     monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 256)
@@ -106,10 +106,10 @@ def test_one_resource_type_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) 
     assert keys(driver.do(asks(ask("one", "known", vcore=1)))) == ["known"]
 
 
-def test_a_refused_ask_uses_no_place_of_a_resource_type(
+def test_resource_types_of_a_refused_ask_do_not_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A refused ask with too many types leaves the remaining places to later asks."""
+    """After an ask with too many types is refused, later asks may still use as many types as before."""
     monkeypatch.setattr(bounds, "MAX_RESOURCE_TYPES", 4)
     driver = started(LEAF, 10)
     many = Ask(AllocationKey("many"), AppId("one"), AskClass.of(dict.fromkeys("abcdef", 1)))
@@ -120,9 +120,9 @@ def test_a_refused_ask_uses_no_place_of_a_resource_type(
 
 @pytest.mark.slow
 def test_removed_objects_leave_nothing() -> None:
-    """Classes, blockers and heaps are as few as the remaining objects, after any number of removals.
+    """After any number of removals, classes, blockers and heaps are as few as the remaining objects need.
 
-    One node pool of each kind remains, without nodes and asks.
+    An empty node pool of each kind remains.
     """
     driver = started(LEAF, 10, 10)
     for number in range(400):
@@ -142,7 +142,7 @@ def test_removed_objects_leave_nothing() -> None:
 
 
 def test_short_lived_applications_without_nodes_leave_nothing() -> None:
-    """A partition without turns keeps no removed applications."""
+    """A partition without nodes, which has no turns, keeps no removed applications."""
     driver = started()
     for number in range(50):
         driver.do(apps(app(f"x{number}", "root.a")), asks(ask(f"x{number}", "k", vcore=1)))
@@ -174,7 +174,7 @@ def test_a_removed_partition_reports_all_its_objects() -> None:
 
 
 def test_a_node_request_without_partition_prefers_default() -> None:
-    """A request for a node applies to the partition default, or else to the one that has the node."""
+    """A request for a node applies to the partition `default`, or else to the partition that has the node."""
     driver = Driver()
     driver.do(register(TWO))
     driver.do(nodes(node("n1", vcore=1), node("n1", partition="gpu", vcore=2)))
@@ -185,7 +185,7 @@ def test_a_node_request_without_partition_prefers_default() -> None:
 
 
 def test_a_new_registration_keeps_the_holds_of_the_server() -> None:
-    """A new registration does not end the hold of a draining server, but the hold of a replay."""
+    """A new registration ends the hold of a replay, but not the hold of a draining server."""
     driver = started(LEAF, 10)
     rm = RmId(RM)
     driver.do(SetHold(rm_id=rm, hold=Hold.DRAINING, on=True), BeginReplay(rm_id=rm))
@@ -225,7 +225,7 @@ def test_the_reported_share_is_current() -> None:
 
 
 def test_a_turn_has_a_bounded_number_of_tries() -> None:
-    """A turn ends after a number of tries, and the next turn continues after them."""
+    """A turn ends after a fixed number of tries, and the next turn tries the following asks."""
     driver = started(LEAF, *([10] * 20))
     driver.do(SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=True))
     driver.do(asks(*(ask("one", f"k{n}", priority=1, vcore=11 + n % 150) for n in range(300))))
@@ -243,7 +243,7 @@ def test_a_turn_has_a_bounded_number_of_tries() -> None:
 
 
 def test_one_task_group_too_many_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An application may name a fixed number of task groups, and existing groups accept further asks."""
+    """An application may have a fixed number of task groups; asks of existing groups are still accepted."""
     monkeypatch.setattr(bounds, "MAX_TASK_GROUPS", 3)
     driver = started(LEAF, 10)
     many = [ask("one", f"k{n}", placeholder=True, group=f"g{n}", vcore=1) for n in range(5)]

@@ -27,8 +27,8 @@ def only(effects: list[Effect]) -> Effect:
 
 
 @pytest.mark.row(2)
-def test_an_rm_without_a_configuration_gets_the_default_of_the_scheduler() -> None:
-    """An RM without a configuration gets the one that was given to the scheduler."""
+def test_an_rm_without_a_configuration_has_the_default_of_the_scheduler() -> None:
+    """An RM without a configuration has the default configuration that the scheduler was given."""
     driver = Driver(default_config=load(RULES))
     driver.do(register(""), apps(app("job")))
     assert queue_of(driver, "job") == "root.a"
@@ -36,15 +36,15 @@ def test_an_rm_without_a_configuration_gets_the_default_of_the_scheduler() -> No
 
 @pytest.mark.parametrize("rm_id", ["", "a[b", "a]b"])
 def test_an_rm_id_has_no_brackets_and_is_not_empty(rm_id: str) -> None:
-    """An rmID that is empty, or has a bracket, which delimits it in partition names, is refused."""
+    """An empty rmID, and one with a bracket, which delimits rmIDs in partition names, are refused."""
     failed = only(Driver().do(register(RULES, rm_id)))
     assert isinstance(failed, RegistrationFailed)
     assert "rmID" in failed.reason
 
 
 @pytest.mark.row(55)
-def test_an_update_replaces_the_extra_configuration_or_leaves_it() -> None:
-    """An update with an extra configuration replaces the previous one, and one without it keeps that."""
+def test_an_update_replaces_or_keeps_the_extra_configuration() -> None:
+    """An update with an extra configuration replaces the previous one; an update without keeps it."""
     driver = Driver()
     driver.do(register(RULES, extra={"log.level": "INFO", "health.checkInterval": "1s"}))
     driver.do(reload(OTHER_RULES, extra={"log.level": "WARN"}), reload(RULES))
@@ -54,7 +54,7 @@ def test_an_update_replaces_the_extra_configuration_or_leaves_it() -> None:
 
 
 def test_a_refused_update_does_not_change_the_policy_group() -> None:
-    """The policy group is that of the last accepted update, whether that had a new text or not."""
+    """The policy group is that of the last accepted update, even of an update with the same text."""
     driver = Driver()
     driver.do(register(RULES))
     for text, group in ((BROKEN_RULES, ""), (RULES, "blue"), (BROKEN_RULES, "blue")):

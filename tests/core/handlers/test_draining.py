@@ -21,7 +21,7 @@ FORCED = {"application.create.force": "true"}
 
 
 def draining(*rules: str, queues: str = QUEUES) -> Driver:
-    """A core with these rules, whose queues `old` and `up` drain and have an application each."""
+    """A core with these rules, and draining queues `old` and `up` with an application each."""
     rest = "\n".join(["placementrules:", *(f"  - {{{rule}}}" for rule in rules)])
     driver = Driver()
     creates = "placementrules: [{name: provided, create: true}]"
@@ -100,8 +100,8 @@ def test_a_removed_queue_leaves_no_usage() -> None:
 
 
 @pytest.mark.row(50, 104)
-def test_a_queue_of_a_reused_name_starts_anew() -> None:
-    """A queue under a former name has none of the former settings, usage or counts."""
+def test_a_new_queue_under_a_former_name_starts_empty() -> None:
+    """A new queue under a former name has none of the former settings, usage or counts."""
     sized = "[{name: old, maxapplications: 1, resources: {max: {memory: 1}}}, {name: stays}]"
     driver = Driver()
     driver.do(register(config(sized)), nodes(node("n1", memory=9)))

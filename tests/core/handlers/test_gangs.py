@@ -1,4 +1,4 @@
-"""Gangs as an RM sees them, in cases that no transcript shows (spec § 6)."""
+"""Gangs as an RM sees them, in cases that no scenario file has (spec § 6)."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ from support.core.driver import START, Driver, asked, keys, released, states
 
 
 def test_a_replacement_has_the_request_time_of_its_placeholder() -> None:
-    """A replacement has the request time of its placeholder."""
+    """The request time of a replacement is that of its placeholder, not that of the real ask."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 1})))
@@ -51,8 +51,8 @@ def test_a_replacement_has_the_request_time_of_its_placeholder() -> None:
     assert (allocation.request_time, allocation.allocation_time) == (START, START + 7)
 
 
-def test_a_replacement_on_its_node_voids_the_refusals_there() -> None:
-    """A replacement on its node voids the RM's refusals, which were for the node with the placeholder."""
+def test_a_replacement_voids_earlier_refusals_of_its_node() -> None:
+    """After a replacement on the node of a placeholder, the RM is asked again about that node."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
     driver.do(nodes(node("n1", memory=4)), apps(app("job", "root.a", gang={"memory": 1})))
@@ -69,7 +69,7 @@ def test_a_replacement_on_its_node_voids_the_refusals_there() -> None:
 
 
 def test_a_daemon_waits_for_the_end_of_a_replacement() -> None:
-    """A daemon has nothing stopped during a replacement on its node, and afterwards the replacement."""
+    """During a replacement on its node a daemon preempts nothing; afterwards it preempts the replacement."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(nodes(node("n2", memory=1)))
@@ -99,7 +99,7 @@ def test_a_placeholder_is_replaced_once_the_rm_has_accepted_its_node() -> None:
 
 
 def test_a_gang_does_not_time_out_during_a_replay() -> None:
-    """During a replay more members may arrive, so a gang times out only after it."""
+    """A timeout during a replay, in which more members may arrive, is delayed until its end."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 2}, style="Hard", timeout=10)))
@@ -123,8 +123,8 @@ def test_no_application_completes_during_a_replay() -> None:
     assert states(driver.wait(1), "job") == ["Completed"]
 
 
-def test_pending_placeholders_time_out_after_the_others_are_replaced() -> None:
-    """The timeout of pending placeholders continues after others were replaced early (spec § 6.8)."""
+def test_pending_placeholders_time_out_after_others_are_replaced() -> None:
+    """The timeout of pending placeholders continues after placed ones were replaced early (spec § 6.8)."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 2}, timeout=10)))
@@ -138,7 +138,7 @@ def test_pending_placeholders_time_out_after_the_others_are_replaced() -> None:
 
 
 def test_the_timeout_is_cancelled_with_the_last_pending_placeholder() -> None:
-    """Placeholders after the last pending one have the whole time, even if that was withdrawn."""
+    """If the last pending placeholder is placed or withdrawn, later placeholders have a new timeout."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=2)))
     driver.do(apps(app("job", "root.a", gang={"memory": 3}, timeout=10)))
@@ -155,8 +155,8 @@ def test_the_timeout_is_cancelled_with_the_last_pending_placeholder() -> None:
     ("style", "after"),
     [("Soft", ["Resuming", "Accepted"]), ("Hard", ["Failing", "Failed"])],
 )
-def test_the_timeout_of_a_gang_without_allocations_waits_for_nothing(style: str, after: list[str]) -> None:
-    """The timeout of a gang whose placed placeholders have ended waits for no further end."""
+def test_the_timeout_of_a_gang_without_allocations_ends_at_once(style: str, after: list[str]) -> None:
+    """If no placeholder of a gang is placed at its timeout, no end has to be awaited."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 3}, style=style, timeout=10)))
@@ -200,7 +200,7 @@ def test_the_maximum_is_enforced_after_a_larger_replacement() -> None:
 
 
 def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
-    """A gang after its timeout, with room for `fits` of `count` placeholders; a step stops at most two."""
+    """A gang at its timeout, with `fits` of `count` placeholders placed; a step stops at most two."""
     driver = Driver(tuning=Tuning(timeout_size=2))
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=fits)))
     driver.do(apps(app("job", "root.a", gang={"memory": count + 1}, style=style, timeout=10)))
@@ -213,7 +213,7 @@ def a_gang_in_slices(count: int, *, fits: int, style: str = "Soft") -> Driver:
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 @pytest.mark.parametrize("fits", [1, 4, 7])
 def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None:
-    """Each tick stops at most two placeholders, in their order, until the RM was asked to stop all."""
+    """Each tick requests the stop of at most two placeholders, in order, until all are requested."""
     driver = a_gang_in_slices(7, fits=fits, style=style)
     told: list[tuple[str, str, str, str]] = []
     ticks = 0
@@ -227,7 +227,7 @@ def test_a_timeout_of_many_placeholders_is_sliced(style: str, fits: int) -> None
 
 
 def test_nothing_is_decided_during_a_timeout() -> None:
-    """An ask that arrives during a timeout waits for its end, and gets no room of the placeholders."""
+    """An ask that arrives during a timeout waits for the end of the timeout, and replaces no placeholder."""
     driver = a_gang_in_slices(5, fits=5)
     assert len(released(driver.send(Tick(decisions=16)))) == 2
     driver.send(asks(ask("job", "r", group="g", memory=1)))
@@ -236,7 +236,7 @@ def test_nothing_is_decided_during_a_timeout() -> None:
 
 
 def asked_about(style: str = "Hard") -> Driver:
-    """A gang after its timeout with one placed placeholder, while the RM is asked about three.
+    """A gang at its timeout with one placed placeholder, while the RM is asked about three others.
 
     The first of the three is pending again, and one step is done.
     """
@@ -276,7 +276,7 @@ def test_an_application_running_at_the_first_stop_loses_only_placeholders() -> N
 
 
 def test_asks_that_arrive_during_a_timeout_are_kept() -> None:
-    """An application that continues without its gang loses only the asks it had at the timeout."""
+    """An application that continues without its gang loses only the asks that it had at the timeout."""
     driver = a_gang_in_slices(5, fits=1)
     assert len(released(driver.send(Tick(decisions=16)))) == 2
     driver.send(asks(ask("job", "late", memory=1)))
@@ -294,7 +294,7 @@ def test_asks_released_during_a_timeout_are_not_asked_to_stop() -> None:
 
 
 def test_an_application_removed_during_its_timeout_leaves_no_state() -> None:
-    """A new application under the id of one that was removed during its timeout starts without its state."""
+    """If an application is removed during its timeout, a new application of its id has none of that state."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))
     driver.send(remove_apps("job"))

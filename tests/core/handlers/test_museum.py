@@ -1,4 +1,4 @@
-"""Known bugs of schedulers of this kind, each as a scene with the right outcome."""
+"""Known bugs of other schedulers, each as a test of the right outcome."""
 
 from licorne_core.messages.commands import TerminationType
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
@@ -10,14 +10,14 @@ FAMILY = """{name: p, resources: {guaranteed: {memory: 4}}, properties: {preempt
 
 
 def started(queues: str, *names: str) -> Driver:
-    """A core with nodes of one unit of memory."""
+    """A core with these queues, and nodes of one byte of memory each."""
     driver = Driver()
     driver.do(register(config(queues)), nodes(*(node(name, memory=1) for name in names)))
     return driver
 
 
 def test_siblings_below_one_guarantee_do_not_preempt_each_other() -> None:
-    """Neither sibling preempts the other: the loser would take the amount back, without end."""
+    """Neither of two siblings preempts the other, because the loser would preempt in turn, without end."""
     driver = started(f"[{FAMILY}, {{name: other}}]", "n1", "n2", "n3")
     driver.do(apps(app("one", "root.p.a"), app("two", "root.p.b"), app("rest", "root.other")))
     driver.do(asks(*(ask("one", f"a{i}", policy="so", memory=1) for i in (1, 2))))

@@ -27,7 +27,7 @@ def details(facts: Sequence[Fact]) -> list[EventDetail]:
 
 
 def started(*submitted: tuple[str, dict[str, str]]) -> Driver:
-    """A driver with a large node and these applications."""
+    """A core with a large node and these applications, with their tags."""
     driver = Driver()
     driver.do(register(BY_NAMESPACE), nodes(node("n1", vcore=1000, memory=1000)))
     for app_id, given in submitted:
@@ -37,7 +37,7 @@ def started(*submitted: tuple[str, dict[str, str]]) -> Driver:
 
 @pytest.mark.row(83)
 def test_a_raised_number_of_applications_applies_at_once() -> None:
-    """A waiting application starts when the tag of another one raises its namespace's number."""
+    """A waiting application starts when the tag of another raises the number allowed in their namespace."""
     few = {**tags("ns", vcore=9), "namespace.resourcemaxapps": "1"}
     driver = started(("one", few), ("two", few))
     assert keys(driver.do(asks(ask("one", "k", vcore=1), ask("two", "k2", vcore=1)))) == ["k"]
@@ -47,7 +47,7 @@ def test_a_raised_number_of_applications_applies_at_once() -> None:
 
 @pytest.mark.row(83)
 def test_a_configured_queue_forgets_the_tags() -> None:
-    """A dynamic queue that a reload configures has the configured maximum, or none, instead of the tags'."""
+    """A dynamic queue that becomes configured by a reload ignores the sizes in tags."""
     driver = started(("one", tags("ns", vcore=1)))
     driver.do(reload(BY_NAMESPACE.replace("{name: fixed}", "{name: ns}")))
     assert driver.queue("root.ns").max == {}
@@ -57,7 +57,7 @@ def test_a_configured_queue_forgets_the_tags() -> None:
 
 @pytest.mark.row(84)
 def test_tags_do_not_limit_the_recovery_queue() -> None:
-    """The sizes in tags do not limit applications in the recovery queue."""
+    """An application in the recovery queue sets no maximum by its tags."""
     given = {**tags("a,b", vcore=1), "application.create.force": "true"}
     driver = started(("one", {**given, "namespace": ""}))
     assert driver.queue("root.@recovery@").max == {}
@@ -89,7 +89,7 @@ def test_an_invalid_tag_is_ignored(text: str) -> None:
 
 
 def test_a_later_guarantee_changes_the_order_of_applications() -> None:
-    """In a fair queue applications with the smallest share of the new guarantee come first."""
+    """In a fair queue, shares of a guarantee set by a later tag determine the order of applications."""
     fair = "childtemplate: {properties: {application.sort.policy: fair}}"
     root = f"[{{name: root, submitacl: '*', {fair}, queues: [{{name: fixed}}]}}]"
     rules = "[{name: tag, value: namespace, create: true}]"
@@ -116,7 +116,7 @@ def refusals(driver: Driver, new: NewApplication) -> dict[str, str]:
 
 
 def gang(app_id: str, wanted: int, quota: int | None = None) -> NewApplication:
-    """A gang of namespace ns that requests this number of cores, with a quota if given."""
+    """A gang of namespace ns that requests these thousandths of a core, with a quota if given."""
     given = {"namespace": "ns"} if quota is None else tags("ns", vcore=quota)
     return app(app_id, tags=given, gang={"vcore": wanted})
 
@@ -129,7 +129,7 @@ def too_large(app_id: str, wanted: int, most: int) -> dict[str, str]:
 
 @pytest.mark.row(83, 130)
 def test_a_gang_is_compared_with_the_quota_in_its_own_tags() -> None:
-    """Gangs are compared with the quota in their own tags, whether it is the first, higher or lower."""
+    """A gang has to fit the quota in its own tags, whether that sets, raises or lowers the quota."""
     driver = started()
     assert refusals(driver, gang("one", 5000, quota=3000)) == too_large("one", 5000, 3000)
     assert refusals(driver, gang("two", 3000, quota=3000)) == {}
@@ -141,7 +141,7 @@ def test_a_gang_is_compared_with_the_quota_in_its_own_tags() -> None:
 
 @pytest.mark.row(83, 130)
 def test_a_refused_gang_sets_no_quota() -> None:
-    """A refused gang sets no size, causes no event, and no turn for waiting asks."""
+    """A refused gang sets no quota, causes no event, and wakes no waiting ask."""
     before = {**tags("ns", vcore=3), "namespace.resourcemaxapps": "1"}
     driver = started(("one", before), ("two", before))
     driver.do(asks(ask("one", "k", vcore=3), ask("two", "waits", vcore=1)))
@@ -161,7 +161,7 @@ def test_a_refused_gang_sets_no_quota() -> None:
 
 @pytest.mark.parametrize("wanted", [{"vcore": 5}, {"vcore": -1}])
 def test_a_refused_gang_creates_no_queue(wanted: dict[str, int]) -> None:
-    """None of the queues that were created for a refused gang remains, or has an event."""
+    """Queues that would be created for a refused gang do not exist afterwards, and have no event."""
     deep = "[{name: tag, value: namespace, create: true, parent: {name: user, create: true}}]"
     driver = Driver()
     driver.do(register(config("[{name: fixed}]", rest=f"placementrules: {deep}")))

@@ -38,7 +38,7 @@ def cluster(*, rest: str = "", size: int = 10, count: int = 3, tuning: Tuning | 
 
 
 def where(core: Driver, *sizes: int) -> list[str]:
-    """The nodes of asks of these sizes, which are submitted one by one."""
+    """Submit asks of these sizes one by one; return their nodes."""
     found = []
     for size in sizes:
         found += [on for _, _, on in placed(core.do(asks(ask("two", f"k{next(NUMBERS)}", vcore=size))))]
@@ -46,7 +46,7 @@ def where(core: Driver, *sizes: int) -> list[str]:
 
 
 def test_nodes_are_packed_while_an_ask_lacks_a_node() -> None:
-    """Nodes are packed from the wait of an ask for a node until ten seconds after its end, else spread."""
+    """Nodes are packed while an ask lacks a node and for ten seconds afterwards, and otherwise spread."""
     core = cluster()
     assert where(core, 1, 1, 1) == ["n00", "n01", "n02"]
     core.do(asks(ask("two", "large", vcore=10)))
@@ -69,7 +69,7 @@ def test_nodes_are_packed_while_an_ask_lacks_a_node() -> None:
     ids=["larger than any node", "for one node", "over a maximum"],
 )
 def test_an_ask_too_large_for_any_node_keeps_nodes_spread(waiting: object) -> None:
-    """An ask that no node order could help does not change the order."""
+    """An ask that no order of nodes could help does not change the order."""
     core = cluster(count=4)
     core.do(reload(config(QUEUES.replace("100m", "5m"))))
     core.do(asks(waiting))  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def test_a_reload_of_weights_keeps_nodes_packed() -> None:
 
 
 def test_a_reload_replaces_a_reorder_in_progress() -> None:
-    """The order of a reload is in force, and not that of the interrupted reorder."""
+    """A reload during a reorder puts its own order in force, not that of the interrupted reorder."""
     core = cluster(count=200, tuning=Tuning(timeout_size=1))
     core.begin(asks(ask("two", "large", vcore=10)))
     core.begin(Tick())

@@ -24,18 +24,18 @@ def fleet(*sizes: dict[str, int], policy: str = "") -> Driver:
 
 
 def wave(count: int, start: int = 0, **size: int) -> list[Ask]:
-    """Equal asks."""
+    """This number of equal asks, with keys from `start` on."""
     return [ask("app", f"k{i}", size=size) for i in range(start, start + count)]
 
 
 def used(driver: Driver, *asked: Ask) -> list[str]:
-    """The nodes of the placed asks, in order."""
+    """Submit these asks; return the nodes on which they are placed, in order."""
     return [node_id for _, _, node_id in placed(driver.do(asks(*asked)))]
 
 
 @pytest.mark.row(115)
-def test_foreign_amounts_on_a_node_are_distinguished() -> None:
-    """Own and foreign allocations and the remaining room are reported separately, also after a resize."""
+def test_foreign_amounts_on_a_node_are_reported_separately() -> None:
+    """A node reports own and foreign allocations and its free room separately, also after a resize."""
     driver = fleet({"vcore": 10})
     others = ask("", "theirs", on_node="n0", size={"vcore": 3, "gpu": 1})
     others.tags = {"foreign": "default"}
@@ -56,8 +56,8 @@ def test_a_node_may_be_registered_again() -> None:
 
 
 @pytest.mark.row(118)
-def test_a_replaced_node_is_accepted_after_the_old_ones_releases() -> None:
-    """Within a request, allocations on the old node are released before the new one is accepted."""
+def test_a_replaced_node_is_accepted_after_releases_of_the_old_node() -> None:
+    """If a request replaces a node, allocations of the old node are released before the new is accepted."""
     driver = fleet({"vcore": 1000})
     driver.do(asks(*wave(1, vcore=500)))
     effects = driver.send(nodes(node("n0", NodeAction.DECOMISSION), node("n0", vcore=1)))
@@ -119,7 +119,7 @@ def test_types_without_capacity_or_weight_do_not_count(policy: str, utilization:
 
 
 def test_nothing_is_decided_without_nodes() -> None:
-    """A partition without nodes takes no turn, and starts with the first node."""
+    """A partition without nodes has no turn until its first node is added."""
     driver = fleet()
     assert used(driver, *wave(1, vcore=1)) == []
     assert driver.scheduler.next_deadline() is None

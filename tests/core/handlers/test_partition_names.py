@@ -31,7 +31,7 @@ def started(*names: str) -> Driver:
 
 
 def refusals(effects: list[Effect]) -> list[str]:
-    """Why applications and nodes were refused."""
+    """The reasons for which applications and nodes were refused."""
     answers = [e for e in effects if isinstance(e, ApplicationsAnswered | NodesAnswered)]
     return [refused.reason for answer in answers for refused in answer.rejected]
 
@@ -52,7 +52,7 @@ def test_requests_find_a_partition_in_any_case(spelt: str) -> None:
 @pytest.mark.row(22)
 @pytest.mark.parametrize("spelt", SPELLINGS)
 def test_readers_find_a_partition_in_any_case(spelt: str) -> None:
-    """Reports are found under any case of the name, and show the configured one."""
+    """A partition is found under its name in any case, and reports show the configured name."""
     driver = started("Gpu")
     assert driver.views.resolve(spelt) == GPU
     assert [report.bare_name for report in driver.views.partitions()] == ["Gpu"]
@@ -70,7 +70,7 @@ def test_a_reload_may_change_the_case_of_a_name() -> None:
 
 
 def test_a_removed_partition_is_recognized_in_any_case() -> None:
-    """Requests to a removed partition are refused under any case, and a new partition is found."""
+    """Requests to a removed partition are refused in any case of its name, until it is added again."""
     driver = started("default", "Gpu")
     driver.do(apps(app("before", "root.a", partition="gpu")))
     driver.do(reload(of_name("default")))
@@ -81,7 +81,7 @@ def test_a_removed_partition_is_recognized_in_any_case() -> None:
     assert driver.views.application(PartitionName("[rm1]gpu"), "job").state == "New"
 
 
-def test_a_bracketed_name_is_sought_at_its_rm_only() -> None:
+def test_a_bracketed_name_is_searched_only_at_its_rm() -> None:
     """A name with an RM in brackets is found only among the partitions of that RM."""
     driver = started("Gpu")
     driver.do(register(of_name("other"), rm="rm2"))

@@ -1,4 +1,4 @@
-"""The work of one tick does not grow with the number of due items, so no deadline delays others."""
+"""The work of one tick does not grow with the number of due items, so that no tick is long."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -49,15 +49,15 @@ from support.core.steps import lines_of_core
 pytestmark = pytest.mark.pure
 
 FEW, MANY = 150, 300
-"""Both are more than any tick ends together, and twice as many more than any looks at."""
+"""More objects than one tick ends; twice as many are more than one tick examines."""
 
 SMALL = Tuning(fill_work=400, slice_size=50, timeout_size=50)
-"""Slices are a tenth of what they are in a server, and so are the worlds."""
+"""Slices of a tenth of their size in a server, for small worlds."""
 
 GROWTH = 1.25
 DAY = 86_400.0
 MOST_TICKS = 15
-"""Some deadlines recur for ever: this number of ticks is three rounds of each."""
+"""Some deadlines recur: each of them three times in this number of ticks."""
 
 DYNAMIC = "placementrules: [{name: provided, create: true}]"
 
@@ -129,7 +129,7 @@ def _unanswered(n: int) -> Iterator[Command]:
 
 
 def _old_together(n: int) -> Iterator[Command]:
-    """Asks of one size that a full node could hold, and that become old enough at the same time."""
+    """Asks of one size that full nodes could hold, and that may reserve a node from the same time on."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=20), node("n2", vcore=20))
     yield apps(app("one", "root.a"))
@@ -156,7 +156,7 @@ def _overdue(n: int) -> Iterator[Command]:
 
 
 def _failed(n: int) -> Iterator[Command]:
-    """Allocations that the RM could not run."""
+    """Allocations that the RM reports as failed."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=n))
     yield apps(app("one", "root.a"))
@@ -178,7 +178,7 @@ def _completing_gang(n: int) -> Iterator[Command]:
 
 
 def _crowded(n: int) -> Iterator[Command]:
-    """A placeholder in an application with very many allocations, and as many asks."""
+    """A placeholder that times out in an application with many allocations and as many asks."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=2 * n), node("n2", vcore=1))
     yield apps(app("one", "root.a", gang={"vcore": 2}, timeout=3))
@@ -189,7 +189,7 @@ def _crowded(n: int) -> Iterator[Command]:
 
 
 def _crowded_in_doubt(n: int) -> Iterator[Command]:
-    """The same, while the RM is asked about the node of one more placeholder."""
+    """The scene `_crowded`, while the RM is asked about the node of one more placeholder."""
     register_first, *others = _crowded(n)
     assert isinstance(register_first, RegisterRm)
     yield replace(register_first, predicates=PredicatePolicy(deadline=60))
@@ -201,7 +201,7 @@ ENFORCED = "preemption: {quotapreemptionenabled: true}"
 
 
 def _limited(name: str, rest: str = "", delay: str = "5s", most: int = 1) -> str:
-    """A queue whose maximum is enforced."""
+    """The text of a queue whose maximum is enforced after this delay."""
     properties = f"properties: {{quota.preemption.delay: {delay}}}"
     return f"{{name: {name}, resources: {{max: {{memory: {most}}}}}, {properties}{rest}}}"
 
@@ -271,7 +271,7 @@ def _noticed(n: int) -> Iterator[Command]:
 
 
 def _lost(n: int) -> Iterator[Command]:
-    """Reserved rooms of lost members of one gang, which has one pending ask."""
+    """Room reserved for lost members of a gang that has one pending ask."""
     properties = "{topology.levels: rack, topology.swap-seconds: '60'}"
     yield register(config("[{name: a}]", properties=properties))
     yield nodes(*(node(f"n{number}", vcore=1, attributes={"rack": "r"}) for number in range(n)))
@@ -292,14 +292,14 @@ def _hours(n: int) -> Iterator[Command]:
 
 
 def _ageing(n: int) -> Iterator[Command]:
-    """Applications with asks of equal age, without a node."""
+    """Applications with asks of equal age in a partition without nodes."""
     yield register(config("[{name: a, properties: {ageing: 1/1h max 1}}]"))
     yield apps(*(app(f"app-{number}", "root.a") for number in range(n)))
     yield asks(*(ask(f"app-{number}", "k", vcore=2) for number in range(n)))
 
 
 def _fragmented(n: int) -> Iterator[Command]:
-    """Half full nodes, and an ask for a whole node, for which the order is rebuilt."""
+    """Half full nodes, and an ask as large as a node, for which the node order is rebuilt."""
     yield register(config("[{name: a}]"))
     yield nodes(*(node(f"n{number}", vcore=2) for number in range(4 * n)))
     yield apps(app("one", "root.a"))
@@ -337,14 +337,14 @@ SCENES: dict[Due, tuple[Scene, ...]] = {
 
 
 class Longest(NamedTuple):
-    """The executed lines of the longest tick of a scene, and the items due in all ticks."""
+    """The lines of code executed in the longest tick of a scene, and the kinds of deadlines in all ticks."""
 
     lines: int
     due: frozenset[Due]
 
 
 class _Played:
-    """A core whose RM answers nothing, with a count of the executed lines of ticks."""
+    """A core whose RM answers nothing, with a count of the lines of code executed in ticks."""
 
     def __init__(self) -> None:
         self.scheduler = Scheduler(tuning=SMALL)
@@ -399,8 +399,8 @@ def _grown(scene: Scene) -> tuple[Longest, Longest]:
     return longest_tick(scene, FEW), longest_tick(scene, MANY)
 
 
-def test_every_deadline_has_its_scene() -> None:
-    """Every kind of deadline has a scene with very many due items, or with much work for one."""
+def test_every_deadline_has_a_scene() -> None:
+    """Every kind of deadline has a scene with many due items, or with much work for one item."""
     assert {*SCENES} == {*Due}
 
 
@@ -417,12 +417,12 @@ TENTHS = [
     (checks, "BATCH", 100),
     (owed, "MAX_ASSUMED", 100),
 ]
-"""A tenth of the sizes that are not options."""
+"""A tenth of each size that is not an option."""
 
 
 @pytest.fixture
 def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tuning in which a small world fills a slice."""
+    """Bounds so small that a small scene exceeds a slice."""
     for module, name, size in TENTHS:
         monkeypatch.setattr(module, name, size)
 
@@ -432,7 +432,7 @@ def small_slices(monkeypatch: pytest.MonkeyPatch) -> None:
     ("due", "scene"), [(due, scene) for due, scenes in SCENES.items() for scene in scenes]
 )
 def test_more_due_items_make_more_ticks_not_longer_ones(due: Due, scene: Scene) -> None:
-    """Twice as many due items take more ticks, and no longer ones."""
+    """The longest tick is no longer with twice as many due items."""
     few, many = _grown(scene)
     assert due in few.due & many.due
     assert many.lines <= GROWTH * few.lines

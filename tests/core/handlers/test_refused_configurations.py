@@ -59,7 +59,7 @@ def in_the_middle() -> Driver:
 
 @pytest.fixture(scope="module")
 def driver() -> Driver:
-    """One driver for all tests; none of them changes it."""
+    """One driver for all tests, none of which changes its state."""
     return in_the_middle()
 
 

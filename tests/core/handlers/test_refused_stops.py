@@ -1,4 +1,4 @@
-"""An RM that accepts a node to be cleared, but then refuses it, causes few further stops."""
+"""An RM that accepts the stop of victims on a node and then refuses the node causes few further stops."""
 
 from licorne_core.messages.commands import Command, NodeAction, PredicatePolicy
 from licorne_core.messages.effects import Effect
@@ -28,7 +28,7 @@ QUEUES = config(
 
 
 class Town:
-    """Full nodes, and an RM that accepts everything except the allocations of an owner's asks."""
+    """Full nodes, and an RM that accepts stops of victims, but refuses to allocate the owner's asks."""
 
     def __init__(self, size: int) -> None:
         """Create this number of nodes, each filled by one guest."""
@@ -66,13 +66,13 @@ class Town:
 
 
 def wants(town: Town) -> None:
-    """Let the owner ask; the first stop is in vain."""
+    """Submit an ask of the owner, and wait until the first stop is in vain."""
     town.do(asks(ask("owner", "k", memory=1, policy="o", predicate="p")))
     town.wait(5)
 
 
 def test_stops_after_refusals_are_rare() -> None:
-    """After a refusal an ask waits for 15 seconds, then 30; after three refusals it preempts no more."""
+    """An ask pauses 15 s after a first refusal, 30 s after a second, and preempts no more after a third."""
     town = Town(6)
     wants(town)
     town.wait(150)
@@ -89,7 +89,7 @@ def test_explain_shows_the_end_of_the_pause_after_a_refusal() -> None:
 
 
 def test_a_refused_node_is_cleared_again_once_it_has_changed() -> None:
-    """A refused node may be cleared again once the node has changed."""
+    """After a change of a refused node, victims on the node may be stopped again."""
     town = Town(1)
     wants(town)
     town.do(town.guest("n0"))
@@ -108,7 +108,7 @@ def test_a_reload_ends_the_pause_after_a_refusal() -> None:
 
 
 def test_only_existing_nodes_stay_refused() -> None:
-    """A refusal is dropped with its node, and applies to the state at the refusal only."""
+    """A refusal is dropped when its node is removed, and only present nodes are recorded as refused."""
     town = Town(3)
     wants(town)
     town.do(nodes(node("n0", NodeAction.DECOMISSION)))

@@ -17,7 +17,7 @@ def driver() -> Driver:
 
 
 def books(driver: Driver) -> tuple[object, ...]:
-    """The allocated and pending amounts of the application."""
+    """The allocated and pending amounts and counts of the application."""
     report = driver.app("app")
     return report.allocated, report.pending, report.allocation_count, report.pending_count
 

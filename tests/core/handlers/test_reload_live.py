@@ -28,7 +28,7 @@ FAIR = "application.sort.policy: fair"
 
 
 class Town(Driver):
-    """A core in which applications compete with equal asks of one unit of memory."""
+    """A core in which applications compete with equal asks of one byte of memory."""
 
     def __init__(self, queues: str, *queue_of_app: str, memory: int = 100, rest: str = "") -> None:
         """Create one node; app-0, app-1, … are submitted one second apart, each to its queue."""
@@ -39,16 +39,16 @@ class Town(Driver):
             self.do(apps(app(f"app-{number}", queue)))
 
     def want(self, app_id: str, count: int, priority: int = 0) -> None:
-        """Submit this number of asks without a decision."""
+        """Submit this number of asks, without deciding."""
         wave = [ask(app_id, f"{app_id}-{i}", priority=priority, memory=1) for i in range(count)]
         self.send(asks(*wave))
 
     def serve(self, count: int) -> list[str]:
-        """The applications that get the next allocations, in this number of decisions."""
+        """The applications of the next allocations, after this number of decisions."""
         return [app_id for app_id, _, _ in placed(self.send(Tick(decisions=count)))]
 
     def follow(self, queues: str, rest: str = "") -> None:
-        """Reload without a decision."""
+        """Reload, without deciding."""
         answer = self.send(reload(config(queues, rest=rest)))[0]
         assert isinstance(answer, ConfigurationUpdated)
         assert answer.changed
@@ -56,7 +56,7 @@ class Town(Driver):
 
 @pytest.mark.row(90)
 def test_a_reload_of_offsets_and_fences_reorders_queues() -> None:
-    """A priority offset that a reload adds, fences or removes changes the queue's place among siblings."""
+    """If a reload adds, fences or removes a priority offset, the order of sibling queues changes."""
     town = Town(TWO % "", "root.a", "root.b")
     town.want("app-0", 20, priority=3)
     town.want("app-1", 20, priority=5)
@@ -162,7 +162,7 @@ def test_an_empty_leaf_becomes_a_parent() -> None:
 
 @pytest.mark.row(27)
 def test_a_parent_becomes_a_leaf_after_its_children_are_removed() -> None:
-    """A parent that becomes a leaf accepts no applications in its children, and is a leaf without them."""
+    """A parent that becomes a leaf accepts nothing in its children, and is a leaf once they are removed."""
     creates = "placementrules: [{name: provided, create: true}]"
     town = Town(TWO % "parent: true", "root.a.made", rest=creates)
     town.follow(TWO % "", rest=creates)

@@ -15,7 +15,7 @@ SMALL = config("[{name: a, resources: {max: {vcore: 10m}}}]")
 
 
 def town() -> Driver:
-    """One queue with a maximum of ten, two empty nodes, and one application without asks."""
+    """A queue with a maximum of 10 cores, two empty nodes, and an application without asks."""
     made = Driver()
     made.do(register(SMALL), nodes(node("n1", vcore=20), node("n2", vcore=20)))
     made.do(apps(app("job", "root.a", user="sue")))

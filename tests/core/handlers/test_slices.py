@@ -33,18 +33,18 @@ from support.core.driver import Driver, asked, keys
 from support.core.steps import lines_of_core
 
 WIDE = 1_200
-"""Queues of a configuration that takes more than two slices of the usual size."""
+"""The number of queues in a configuration that takes more than two slices of the usual size."""
 
 
 def wide(count: int, memory: int = 9, name: str = "default") -> str:
-    """A configuration with this number of queues beside root.a, each with a maximum."""
+    """A configuration with root.a and this number of further queues, each with a maximum."""
     size = {"resources": {"max": {"memory": memory}}}
     queues = [{"name": "a"}, *({"name": f"q{n}"} | size for n in range(count))]
     return config(json.dumps(queues), name=name)
 
 
 def slices_of(driver: Driver) -> int:
-    """The number of slices of the command after its first."""
+    """Process the remaining slices of the command; return their number."""
     slices = 0
     while driver.rest is not None:
         driver.begin(driver.rest)
@@ -53,7 +53,7 @@ def slices_of(driver: Driver) -> int:
 
 
 def test_a_large_registration_takes_slices() -> None:
-    """A slice of a registration builds at most as many queues as tuned; the answer follows the last one."""
+    """A slice of a registration builds at most `slice_size` queues; the answer follows the last slice."""
     driver = Driver()
     assert driver.begin(register(wide(WIDE))) == []
     assert not driver.views.rms()
@@ -62,7 +62,7 @@ def test_a_large_registration_takes_slices() -> None:
 
 
 def test_a_large_reload_takes_slices() -> None:
-    """A slice of a reload that changes or removes queues processes at most as many queues as tuned."""
+    """A slice of a reload changes or removes at most `slice_size` queues."""
     driver = Driver()
     driver.do(register(wide(WIDE)))
     for changed in (wide(WIDE, memory=8), wide(1)):
@@ -78,7 +78,7 @@ def removed_queues(facts: Sequence[Fact]) -> int:
 
 
 def test_a_removed_partition_of_many_queues_takes_slices() -> None:
-    """A slice of the removal of a partition has at most as many events of queues as tuned."""
+    """A slice of the removal of a partition has events of at most `slice_size` queues."""
     driver = Driver()
     driver.do(register(wide(WIDE, name="other")))
     driver.facts.clear()
@@ -92,7 +92,7 @@ def test_a_removed_partition_of_many_queues_takes_slices() -> None:
 
 
 def test_another_order_of_very_many_nodes_takes_slices() -> None:
-    """A slice of a change of the node order processes as many nodes as are equivalent to its queues."""
+    """A reload with another node order takes slices, in each of which some nodes are sorted."""
     driver = Driver(tuning=Tuning(slice_size=10))
     driver.do(register(config("[{name: a}]")))
     driver.do(nodes(*[node(f"n{number}", vcore=number + 1) for number in range(400)]))
@@ -103,7 +103,7 @@ def test_another_order_of_very_many_nodes_takes_slices() -> None:
 
 
 def foreign_left(driver: Driver) -> list[int]:
-    """The number of foreign allocations that remain after each slice of the command."""
+    """The numbers of foreign allocations that remain now and after each slice of the command."""
     partition = driver.partition
     left = [len(partition.foreign)]
     while driver.rest is not None:
@@ -118,7 +118,7 @@ def foreign_left(driver: Driver) -> list[int]:
     ids=["node goes", "partition goes"],
 )
 def test_the_removal_of_a_node_with_many_foreign_allocations_takes_slices(ends: Command) -> None:
-    """A slice removes at most as many foreign allocations as tuned; the node goes with the last one."""
+    """A slice removes at most `slice_size` foreign allocations; the last slice removes the node."""
     driver = Driver(tuning=Tuning(slice_size=10))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=99), node("m", vcore=1)))
     partition = driver.partition
@@ -131,11 +131,11 @@ def test_the_removal_of_a_node_with_many_foreign_allocations_takes_slices(ends: 
 
 
 def _longest_slice(command: Command, count: int) -> int:
-    """The executed lines of the longest slice of a command, with this number of asks and allocations."""
+    """Lines of code executed in the longest slice of a command, with this number of asks and allocations."""
     driver = Driver(tuning=Tuning(slice_size=50))
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=count)))
     driver.do(apps(app("app", "root.a")))
-    # This many are enough to show growth; summing up the books of more would take longest in the test.
+    # This number shows growth; with more, the sums over the books would take most of the test's time.
     handle = driver.scheduler.handle
     handle(asks(*(ask("app", f"r{i}", vcore=1, on_node="n") for i in range(count))), driver.now)
     handle(asks(*(ask("app", f"k{i}", vcore=9) for i in range(count))), driver.now)
@@ -166,7 +166,7 @@ def _handle(driver: Driver, command: Command, effects: list[Effect]) -> None:
     ids=["stop", "removal", "release", "decommission", "partition"],
 )
 def test_more_objects_make_more_slices_not_longer_ones(command: Command) -> None:
-    """Six times as many asks and allocations take more slices, and no longer ones."""
+    """Six times as many asks and allocations take more slices, but no longer slices."""
     assert _longest_slice(command, 2_400) <= 1.25 * _longest_slice(command, 400)
 
 
@@ -199,7 +199,7 @@ def test_no_deadline_is_handled_between_two_slices() -> None:
 
 
 def test_an_answer_between_two_slices_is_accepted() -> None:
-    """An ask whose node the RM accepts during a reload is placed, and counted once."""
+    """An ask whose node the RM accepts during a reload in slices is placed, and counted once."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(wide(3), predicates=PredicatePolicy()), nodes(node("n", memory=9)))
     driver.do(apps(app("app", "root.a")))
@@ -267,7 +267,7 @@ def test_a_command_of_a_removed_rm_has_no_further_slices() -> None:
 
 
 def test_a_gang_that_loses_its_placeholders_in_slices_has_no_timeout() -> None:
-    """The books hold between slices that remove a node with the only placeholder of a gang."""
+    """The recount holds between slices that remove a node with the only placeholder of a gang."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     driver.do(apps(app("job", "root.a", gang={"vcore": 1})))

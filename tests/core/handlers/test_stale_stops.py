@@ -1,4 +1,4 @@
-"""Reasons for a stop are checked again when they change after the decision."""
+"""A stop that was decided ends if its reason no longer applies."""
 
 from collections.abc import Iterable
 
@@ -35,7 +35,7 @@ DELAY = 5
 def queues(
     *, guest: str = "", guarantee: int = 0, owner: str = "{guaranteed: {memory: 2}}", rest: str = ""
 ) -> str:
-    """Guests with a minute's notice, which have the properties `guest`, and an owner with a guarantee."""
+    """Queues `guest`, with a notice of a minute and further properties, and `owner`, with these resources."""
     due = f"resources: {{guaranteed: {{memory: {guarantee}}}}}, " if guarantee else ""
     return config(
         f"[{{name: guest, {due}properties: {{preemption.notice: {NOTICE}s{guest}}}}}, "
@@ -62,7 +62,7 @@ def withdrawn(effects: Iterable[Effect]) -> list[str]:
 
 
 def wants(driver: Driver) -> None:
-    """Let the owner ask, so that the guest on n1 gets a notice."""
+    """Submit an ask of the owner, so that the guest on n1 is notified."""
     driver.do(asks(ask("owner", "k", memory=2, policy="o")))
     assert noticed(driver.wait(DELAY)) == ["young"]
 
@@ -95,7 +95,7 @@ def test_a_notice_ends_with_its_reason(reason: str) -> None:
 
 
 def test_a_notice_without_use_is_withdrawn_at_the_deadline() -> None:
-    """If another scheduler has used the node's room, the victim continues after its deadline."""
+    """If another scheduler uses room on the node, so that the stop would not help, the victim continues."""
     driver = town()
     wants(driver)
     driver.do(asks(FOREIGN))
@@ -104,8 +104,8 @@ def test_a_notice_without_use_is_withdrawn_at_the_deadline() -> None:
     assert stopped(effects) == []
 
 
-def test_an_ask_gets_another_victim_after_a_withdrawn_notice() -> None:
-    """After its victim's node was cordoned, the ask has a victim on the other node notified."""
+def test_an_ask_has_another_victim_after_a_withdrawn_notice() -> None:
+    """After the node of the first victim is cordoned, a victim on the other node is notified and stopped."""
     driver = town()
     wants(driver)
     assert noticed([*driver.do(cordon("n1")), *driver.wait(1)]) == ["old"]
@@ -114,7 +114,7 @@ def test_an_ask_gets_another_victim_after_a_withdrawn_notice() -> None:
 
 
 def test_a_justified_notice_survives_a_reload() -> None:
-    """A reload without a relevant change sends nothing, and the deadline of a notice stays."""
+    """A reload without a relevant change withdraws no notice, and does not move its deadline."""
     driver = town()
     wants(driver)
     driver.wait(20)
@@ -144,7 +144,7 @@ def test_a_notice_for_a_required_node_ends_with_its_reason(reason: str) -> None:
 
 
 def enforced(most: int, *, on: bool = True, delay: bool = True, a: int = 2, b: int = 0) -> str:
-    """Two leaves of a queue with an enforced maximum; one of them has its usage guaranteed."""
+    """A queue with an enforced maximum, and its leaves `a` and `b` with these guarantees."""
     after = "quota.preemption.delay: 5s, " if delay else ""
     due = {"a": a, "b": b}.items()
     leaves = ", ".join(f"{{name: {name}, resources: {{guaranteed: {{memory: {it}}}}}}}" for name, it in due)
@@ -189,7 +189,7 @@ ENDED: dict[str, Command] = {
 
 
 def hurried() -> Driver:
-    """The same core without notices: the guest on n1 was asked to stop, and a daemon would fit there."""
+    """The core of `town` without notices: the guest on n1 was asked to stop, and n3 has room for a daemon."""
     driver = town()
     calm = queues().replace(f"preemption.notice: {NOTICE}s", "")
     driver.do(reload(calm), apps(app("daemon", "root.guest")), nodes(node("n3", memory=1)))
@@ -200,7 +200,7 @@ def hurried() -> Driver:
 
 @pytest.mark.parametrize("reason", ENDED)
 def test_an_ask_that_loses_its_victims_has_others_stopped(reason: str) -> None:
-    """An ask that loses its cleared node has other allocations stopped, and is placed in their room."""
+    """If an ask cannot use the node of its victim, another victim is stopped, and the ask is placed there."""
     driver = hurried()
     effects = driver.do(ENDED[reason])
     effects += driver.do(releases(release("guest", "young")))
@@ -210,7 +210,7 @@ def test_an_ask_that_loses_its_victims_has_others_stopped(reason: str) -> None:
 
 
 def test_a_cleared_node_that_the_rm_drains_is_used() -> None:
-    """The beneficiary is placed on its cleared node although the RM drains that, without another victim."""
+    """The ask is placed on the node of its victim even if the RM drains that node, without another victim."""
     driver = hurried()
     driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     effects = driver.do(releases(release("guest", "young")))
@@ -219,13 +219,13 @@ def test_a_cleared_node_that_the_rm_drains_is_used() -> None:
 
 
 def test_an_ask_preempts_once() -> None:
-    """An ask whose victim the RM never stops waits for that victim, and has no other one stopped."""
+    """An ask whose victim the RM never stops waits for that victim, and preempts no other."""
     driver = hurried()
     assert not stopped(driver.wait(120))
 
 
-def test_a_cleared_node_that_the_rm_refuses_is_not_cleared_again() -> None:
-    """After the RM refuses the cleared node, the ask has the other node cleared."""
+def test_a_node_that_the_rm_refuses_is_not_cleared_again() -> None:
+    """If the RM refuses the node of a stopped victim, a victim on the other node is stopped."""
     driver = Driver()
     policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
     calm = queues().replace(f"preemption.notice: {NOTICE}s", "")
@@ -240,7 +240,7 @@ def test_a_cleared_node_that_the_rm_refuses_is_not_cleared_again() -> None:
     assert stopped(driver.do(answering(check))) == ["young"]
     (check,) = asked(driver.do(releases(release("guest", "young"))))
     assert check.allocate
-    # Another guest gets the room before the ask searches again, so the RM's answer about the node is void.
+    # Another guest takes the room before the ask searches again, so the RM's answer about the node is void.
     driver.send(refusing(check, "n1"))
     (check,) = asked(driver.do(asks(ask("guest", "next", memory=2, policy="s", predicate="g"))))
     assert placed(driver.do(answering(check))) == [("guest", "next", "n1")]
@@ -248,8 +248,8 @@ def test_a_cleared_node_that_the_rm_refuses_is_not_cleared_again() -> None:
     assert (asked(effects), stopped(effects)) == ([], ["old"])
 
 
-def test_a_drain_ends_with_the_removal_of_its_uncordoned_node() -> None:
-    """Allocations continue on a new node with the name of a drained, uncordoned and removed one."""
+def test_a_drain_ends_if_its_removed_node_is_uncordoned() -> None:
+    """After a drained node is removed and uncordoned, a new node of its name is not drained."""
     driver = town()
     driver.do(drain("n1", 100))
     driver.do(nodes(node("n1", NodeAction.DECOMISSION)), cordon("n1", schedulable=True))

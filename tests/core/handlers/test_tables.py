@@ -1,4 +1,4 @@
-"""The tables of commands, decisions and deadlines have every kind."""
+"""The tables of commands, decisions and deadlines are complete."""
 
 from typing import Any, get_args, get_type_hints
 
@@ -31,7 +31,7 @@ def test_the_table_has_every_command_without_an_rm() -> None:
 
 @pytest.mark.pure
 def test_the_table_has_every_decision() -> None:
-    """The table has all decisions except single placements; extensions have kinds of their own."""
+    """The table has all kinds of decisions except single placements and those of extensions."""
     found: set[Any] = set(get_args(Together))
     kinds: list[Any] = [*Stage.__subclasses__(), *Remedy.__subclasses__()]
     for kind in kinds:
@@ -43,7 +43,7 @@ def test_the_table_has_every_decision() -> None:
 
 
 def test_every_deadline_has_a_handler() -> None:
-    """Each deadline has a handler, except the one that continues the work of another."""
+    """Each deadline has a handler, except `GO_ON`, which continues the work of another."""
     assert {*Due} <= set(turn._DEADLINES) <= {*Due, *BITS}
     idle = {due for due, one in turn._DEADLINES.items() if one.fire is None and one.work is None}
     assert idle == {Due.GO_ON}

@@ -1,4 +1,4 @@
-"""The totals of a request follow from its state, by the table and by the code written by hand."""
+"""The table of accounts and the hand-written placement change the same totals."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -38,7 +38,7 @@ placings = st.lists(
 
 
 def world(placed: Sequence[Placed]) -> Partition:
-    """Two applications with these asks, none of which was tried yet."""
+    """A partition with two applications and these asks, all pending."""
     driver = Driver()
     driver.send(register(QUEUES))
     driver.send(nodes(node("n", vcore=100)))
@@ -82,7 +82,7 @@ def all_nodes(partition: Partition) -> list[Any]:
 @pytest.mark.slow
 @given(placings)
 def test_the_hand_written_placement_equals_the_table(placed: list[Placed]) -> None:
-    """The one transition in hand-written code changes the same totals as the table of accounts."""
+    """The hand-written code for placements changes the same totals as the table of accounts."""
     by_hand, by_table = world(placed), world(placed)
     where = by_hand.nodes.by_id[NodeId("n")]
     for number, one in enumerate(placed):
@@ -102,7 +102,7 @@ def test_the_hand_written_placement_equals_the_table(placed: list[Placed]) -> No
 
 @pytest.mark.parametrize(("state", "event"), [*TRANSITIONS])
 def test_postings_are_differences_of_two_rows_of_accounts(state: Any, event: RequestEvent) -> None:
-    """The accounts left and entered by a transition are the difference of two rows, without a common one."""
+    """The accounts left and entered by a transition are the difference between the rows of the two states."""
     left, entered = POSTINGS[state, event]
     before, after = set(ACCOUNTS[state]), set(ACCOUNTS[TRANSITIONS[state, event]])
     assert before - set(left) | set(entered) == after

@@ -31,7 +31,7 @@ from support.core.contents import attributes_of
 from support.core.trees import whole_tree
 
 AMOUNTS = {"capacity", "allocated", "available", "occupied", "pending", "pending_total"}
-"""The slots in which the books keep amounts."""
+"""The attributes with amounts of the books."""
 
 kinds = st.sampled_from(["book", "demand", "on node", "foreign"])
 sizes = st.dictionaries(st.sampled_from(["vcore", "memory", "gpu"]), st.integers(1, 9), min_size=1)
@@ -59,7 +59,7 @@ class World(NamedTuple):
                 book_foreign((), items, node)
 
     def unbook(self, kind: str, size: Mapping[str, int], which: int) -> None:
-        """Undo the same booking."""
+        """Undo a booking with the same arguments."""
         items, node, app = items_of(size), self.nodes[which % 2], self.apps[which // 2]
         match kind:
             case "book":
@@ -87,7 +87,7 @@ class World(NamedTuple):
 
 
 def items_of(size: Mapping[str, int]) -> Items:
-    """The amounts as asks carry them."""
+    """The amounts as sorted pairs of name and value, as in asks."""
     return tuple(sorted(size.items()))
 
 
@@ -129,7 +129,7 @@ bookings = st.lists(st.tuples(kinds, sizes, st.integers(0, 3)), max_size=20)
 def test_undoing_bookings_in_any_order_restores_the_totals(
     wanted: list[tuple[str, dict[str, int], int]], random: Any
 ) -> None:
-    """Nodes, queues, users and applications are equal before the bookings and after their undoing."""
+    """After bookings are undone in any order, nodes, queues, users and applications are as before."""
     world = new_world()
     # One booking remains, so that not all totals return to zero.
     world.book("book", {"vcore": 3}, 0)
@@ -146,7 +146,7 @@ def test_undoing_bookings_in_any_order_restores_the_totals(
 
 @pytest.mark.slow
 @given(bookings)
-def test_a_booking_changes_totals_only(wanted: list[tuple[str, dict[str, int], int]]) -> None:
+def test_a_booking_changes_only_totals(wanted: list[tuple[str, dict[str, int], int]]) -> None:
     """A booking changes no version, result, score or ranking, and wakes no item."""
     world = new_world()
     for node in world.nodes:
@@ -160,7 +160,7 @@ def test_a_booking_changes_totals_only(wanted: list[tuple[str, dict[str, int], i
         assert world.dump_but_amounts() == before
 
 
-def test_a_booking_counts_in_its_own_quotas_only() -> None:
+def test_a_booking_counts_only_in_its_own_quotas() -> None:
     """A booking counts in its node, application, user and queues up to root, and in no sibling."""
     world = new_world()
     world.book("book", {"vcore": 4}, 0)
@@ -174,7 +174,7 @@ def test_a_booking_counts_in_its_own_quotas_only() -> None:
 
 
 def test_pending_amounts_count_in_the_application_and_its_queues() -> None:
-    """Pending amounts count as no usage of a user or a node."""
+    """Pending amounts count in the application, leaf and root, and not as usage of a user or node."""
     world = new_world()
     world.book("demand", {"vcore": 4}, 2)
     first, second = world.apps
@@ -184,7 +184,7 @@ def test_pending_amounts_count_in_the_application_and_its_queues() -> None:
 
 
 def test_an_amount_of_a_missing_type_is_removed_with_its_booking() -> None:
-    """An amount of a type that the node lacks is negative room, and is removed with the booking."""
+    """A booked type that a node lacks has a negative available amount until the booking is undone."""
     world = new_world()
     world.book("on node", {"gpu": 2}, 1)
     assert world.nodes[1].available == {"vcore": 100, "gpu": -2}

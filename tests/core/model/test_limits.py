@@ -18,7 +18,7 @@ ALL_5 = "{users: ['*'], maxresources: {vcore: 5m}}"
 
 
 def leaf(*limits: str, name: str = "a", root: str = "") -> str:
-    """A configuration of one leaf with these limits, and these limits of root."""
+    """A configuration of one leaf with these limits, and with the limits `root` at root."""
     rest = f"limits: [{root}]" if root else ""
     return config(f"[{{name: {name}, limits: [{', '.join(limits)}]}}]", rest=rest)
 
@@ -46,13 +46,13 @@ def usage_names(driver: Driver, kind: str) -> list[str]:
 
 
 def has(driver: Driver, *app_ids: str) -> int:
-    """The total usage of the applications."""
+    """The total usage of cores by these applications, in thousandths."""
     reports = [report for report in applications_in(driver.views, DEFAULT) if report.app_id in app_ids]
     return sum(report.allocated.get("vcore", 0) for report in reports)
 
 
 def group(driver: Driver, app_id: str) -> str:
-    """The group for which an application of sue counts."""
+    """The group in which the usage of an application of `sue` counts."""
     return last(driver.views.usage(DEFAULT, "user", "sue")).groups[app_id]  # type: ignore[index]
 
 
@@ -71,7 +71,7 @@ def group(driver: Driver, app_id: str) -> str:
     ids=["first", "other order", "further up", "leaf first", "wildcard", "none of hers", "none"],
 )
 def test_an_application_counts_for_one_group(text: str, found: str) -> None:
-    """From the leaf up, the first configured group of the user counts, or else the queue's `*`."""
+    """From the leaf up, the user's first group with a limit counts; without one, the `*` of the queue."""
     driver = town(text, app("job", "root.a", user="sue", groups=["dev", "ops"]))
     assert group(driver, "job") == found
 
@@ -130,7 +130,7 @@ def test_an_application_leaves_its_group_with_its_usage() -> None:
 
 @pytest.mark.row(156)
 def test_usage_counts_for_the_kept_group_after_a_reload() -> None:
-    """After a reload an application's usage still counts for its group, and limits its members."""
+    """After a reload the usage of an application still counts in its group, and limits other members."""
     text = leaf(groups("ops", cores=2))
     driver = town(text, app("job", "root.a", user="sue", groups=["dev", "ops"]))
     want(driver, "job", 1)
@@ -164,7 +164,7 @@ def test_each_user_of_a_limit_is_limited_separately() -> None:
 
 
 def test_replayed_allocations_count_and_are_never_refused() -> None:
-    """Replayed allocations are accepted above the limit, where new ones are not made."""
+    """Replayed allocations are accepted above a limit, but new asks of the user are not placed."""
     driver = town(leaf(SUE_3), app("s", "root.a", user="sue"))
     effects = driver.do(asks(ask("s", "old", vcore=5, on_node="n1"), ask("s", "new", vcore=1)))
     assert placed(effects) == [("s", "old", "n1")]
@@ -172,7 +172,7 @@ def test_replayed_allocations_count_and_are_never_refused() -> None:
 
 @pytest.mark.row(155)
 def test_a_zero_in_a_limit_forbids_the_type() -> None:
-    """A limit of zero for a type stops every ask for it, and no other ask."""
+    """A limit of zero for a type blocks every ask for that type, and no other ask."""
     limit = "{users: [sue], maxresources: {vcore: 9m, gpu: 0}}"
     driver = town(leaf(limit), app("job", "root.a", user="sue"))
     wanted = [ask("job", "card", vcore=1, gpu=1), ask("job", "none", vcore=1)]
@@ -249,7 +249,7 @@ def test_a_new_wildcard_limits_each_user_separately() -> None:
 
 @pytest.mark.row(159, 160)
 def test_a_raised_number_of_applications_starts_the_next_one() -> None:
-    """A raised number lets the next application of the user start; a lowered one stops none."""
+    """If the number is raised, the user's next application starts; if it is lowered, none is stopped."""
     limit = "{users: [sue], maxapplications: %s}"
     driver = town(leaf(limit % 1), *(app(f"s{n}", "root.a", user="sue") for n in range(3)))
     for number in range(3):
@@ -267,7 +267,7 @@ def test_a_raised_number_of_applications_starts_the_next_one() -> None:
 
 @pytest.mark.row(156)
 def test_users_without_usage_are_dropped() -> None:
-    """After its last application a user without a limit is not reported; one with a limit is (§ 10.8)."""
+    """After its last application a user is only reported if it has a limit (§ 10.8)."""
     driver = town(leaf(groups("dev")), app("job", "root.a", user="sue", groups=["dev"]))
     want(driver, "job")
     driver.do(remove_apps("job"))
@@ -282,7 +282,7 @@ def test_users_without_usage_are_dropped() -> None:
 
 @pytest.mark.row(156)
 def test_a_wildcard_limit_lists_no_user() -> None:
-    """The wildcard is reported as no user; a user named by a limit is reported in the limit's queue."""
+    """The wildcard is not listed as a user; a user named by a limit is listed, with the limit's queue."""
     driver = town(leaf("{users: [sue], maxresources: {vcore: 5m}}", ALL_5))
     assert usage_names(driver, "user") == ["sue"]
     (below,) = last(driver.views.usage(DEFAULT, "user", "sue")).queues.children
@@ -292,7 +292,7 @@ def test_a_wildcard_limit_lists_no_user() -> None:
 
 
 def test_usage_is_counted_without_a_limit() -> None:
-    """The usage of a user is reported without a limit, and counts under a later one."""
+    """The usage of a user is reported even without a limit, and counts under a limit that is added later."""
     driver = town(leaf(), app("s0", "root.a", user="sue"), app("s1", "root.a", user="sue"))
     want(driver, "s0", 1)
     want(driver, "s1", 1)

@@ -9,7 +9,7 @@ TYPES = ("gpu", "memory", "vcore")
 
 
 def some_amounts(random: Random) -> dict[str, int]:
-    """Amounts of some types, none of them zero."""
+    """Random amounts of random types, without zeros."""
     return {name: random.randint(1, 4) for name in TYPES if random.random() < 0.7}
 
 

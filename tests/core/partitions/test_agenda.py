@@ -1,4 +1,4 @@
-"""Scheduling of partitions, in which idle ones cost nothing."""
+"""Turns and deadlines of partitions; idle partitions cost nothing."""
 
 from functools import partial
 
@@ -32,9 +32,9 @@ TWO_PARTITIONS = LEAF + config("[{name: a}]", name="gpu").removeprefix("partitio
 
 
 def crowd(idle: int) -> Driver:
-    """An RM with room, and a number of others that have nothing to do before an application expires.
+    """A busy RM with room, and this number of idle RMs, whose next deadline is the end of an application.
 
-    Each of the others has a node and an ended application.
+    Each idle RM has a node and an ended application.
     """
     driver = Driver(sweep=10_000)
     for rm in (BUSY, *(f"idle{number}" for number in range(idle))):
@@ -63,7 +63,7 @@ ROUND: dict[str, Command] = {
 
 
 def costs(idle: int) -> dict[str, tuple[int, int]]:
-    """The calls made by each command of the round, and by the query of the deadline after it."""
+    """Python calls by each command of the round, and by the following query of the next deadline."""
     driver = crowd(idle)
     core = driver.scheduler
     found = {}
@@ -76,7 +76,7 @@ def costs(idle: int) -> dict[str, tuple[int, int]]:
 
 @pytest.mark.slow
 def test_idle_rms_cost_nothing() -> None:
-    """Each command, tick and query makes as many calls beside 300 idle RMs as beside two."""
+    """Each command, tick and query makes the same number of calls with 300 idle RMs as with two."""
     few, many = costs(2), costs(300)
     assert few == many
     assert few["turn"] > few["tick without work"], "a turn decides something"
@@ -108,7 +108,7 @@ def test_a_node_request_without_partition_gives_its_partition_a_turn() -> None:
 
 
 def served(driver: Driver, turns: int) -> list[str]:
-    """The RMs whose asks are placed, in this number of turns with one decision each."""
+    """The RMs whose asks are placed in this number of turns, each with one decision."""
     made: list[Effect] = []
     for _ in range(turns):
         made += driver.send(Tick(decisions=1))
@@ -116,7 +116,7 @@ def served(driver: Driver, turns: int) -> list[str]:
 
 
 def want(driver: Driver, rm: str, count: int = 9) -> None:
-    """Register an RM, and submit this number of asks without a turn."""
+    """Add a node, an application and this number of asks of an RM, without a turn."""
     driver.send(nodes(node("n", vcore=100), rm=rm))
     driver.send(apps(app("job", "root.a"), rm=rm))
     driver.send(asks(*(ask("job", f"k{number}", vcore=1) for number in range(count)), rm=rm))
@@ -138,7 +138,7 @@ def test_turns_follow_the_order_of_registration() -> None:
 
 
 def test_the_rm_with_the_oldest_turn_is_next() -> None:
-    """An RM that was idle for a while precedes those that had turns meanwhile."""
+    """An RM that was idle precedes RMs that had turns meanwhile."""
     driver = waiting("one", "two", "three")
     served(driver, 3)
     hold = SetHold(rm_id=RmId("one"), hold=Hold.OUTBOX_FULL, on=True)
@@ -170,8 +170,8 @@ def test_turns_alternate_between_rms_not_partitions() -> None:
     ]
 
 
-def test_a_new_partition_is_first() -> None:
-    """A partition without a previous turn precedes those that had one."""
+def test_a_new_partition_has_the_next_turn_before_used_ones() -> None:
+    """A partition that had no turn yet precedes partitions that had one."""
     driver = waiting("one", "two")
     served(driver, 1)
     driver.send(register(LEAF, rm="three"))
@@ -181,7 +181,7 @@ def test_a_new_partition_is_first() -> None:
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_a_new_registration_keeps_the_last_turn(leaves: bool) -> None:
-    """An RM that registers again keeps the time of its last turn, whether it left before or not."""
+    """An RM that registers again, after it left or without leaving, keeps the time of its last turn."""
     driver = waiting("one", "two", "three")
     served(driver, 4)
     if leaves:
@@ -205,7 +205,7 @@ def test_last_turns_of_removed_partitions_are_bounded(monkeypatch: pytest.Monkey
 
 
 def ending(driver: Driver, rm: str) -> None:
-    """End the only allocation of an RM's application, so that a deadline completes the application."""
+    """Register an RM with an application that has one allocation."""
     driver.do(register(LEAF, rm=rm), nodes(node("n", vcore=1), rm=rm))
     driver.do(apps(app("job", "root.a"), rm=rm), asks(ask("job", "k", vcore=1), rm=rm))
 
@@ -220,7 +220,7 @@ def completed(effects: list[Effect]) -> list[str]:
 
 
 def both_ending() -> Driver:
-    """RMs one and two, whose applications complete in 30 seconds; that of two a second earlier."""
+    """RMs `one` and `two`, whose applications complete after 30 and 29 seconds."""
     driver = Driver()
     for rm in ("one", "two"):
         ending(driver, rm)
@@ -248,7 +248,7 @@ def test_due_partitions_are_served_in_the_order_of_registration() -> None:
 def test_a_failed_partition_does_not_delay_other_deadlines(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Deadlines of other partitions remain due after a failure, and the failed partition is not due again."""
+    """After a partition has failed, deadlines of others are handled, and the failed one is not due again."""
 
     def fragile(partition: Partition, now: float, part: Slice) -> list[Effect]:
         if partition.rm_id == "one":

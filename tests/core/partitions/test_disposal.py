@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("collector_off")
 
 
 class Core:
-    """A scheduler that drops its effects, and its clock."""
+    """A scheduler with a clock, whose effects are dropped."""
 
     def __init__(self) -> None:
         """Start without RMs."""
@@ -58,7 +58,7 @@ def alive() -> Counter[str]:
 
 
 def fill(core: Core, count: int = 100, rm: str = RM, partition: str = "") -> None:
-    """Submit this number of asks, half of which run, one in another application, and one large ask."""
+    """Submit this number of asks, about half of which are placed, and an ask that is too large."""
     wanted = [ask("job", f"k{n}", partition=partition, vcore=1 + n % 3) for n in range(count)]
     large = ask("job", "large", partition=partition, vcore=count)
     core.do(
@@ -74,7 +74,7 @@ def fill(core: Core, count: int = 100, rm: str = RM, partition: str = "") -> Non
 
 @pytest.mark.parametrize("again", [False, True])
 def test_the_objects_of_an_rm_are_freed_with_it(again: bool) -> None:
-    """An RM that leaves or registers again leaves no object; those of another RM remain."""
+    """After an RM leaves or registers again none of its former objects is alive; other RMs keep theirs."""
     core = Core()
     core.do(register(LEAF, rm="other"))
     fill(core, 10, rm="other")
@@ -102,7 +102,7 @@ def test_many_objects_are_freed_in_several_turns() -> None:
 
 
 def test_the_foreign_allocations_of_a_node_are_freed_in_several_turns() -> None:
-    """A turn frees some of the foreign allocations of a removed node, however many there are."""
+    """The foreign allocations of a removed node are freed over several turns, a bounded number in each."""
     before = alive()["Allocation"]
     core = Core()
     core.do(register(LEAF), nodes(node("n1", vcore=MANY)))
@@ -118,7 +118,7 @@ def test_the_foreign_allocations_of_a_node_are_freed_in_several_turns() -> None:
 
 
 def test_many_queues_are_freed_in_several_turns() -> None:
-    """Empty queues count like other objects in the work of a turn."""
+    """A turn frees a bounded number of queues, even if they are empty."""
     queues = ", ".join(f"{{name: q{number}}}" for number in range(MANY))
     before = alive()["Queue"]
     driver = Driver()
@@ -134,7 +134,7 @@ def test_many_queues_are_freed_in_several_turns() -> None:
 
 
 def test_a_removed_partition_leaves_no_objects() -> None:
-    """The contents of a removed partition are released, and then freed."""
+    """After the removal of a partition by a reload none of its objects is alive."""
     core = Core()
     core.do(register(LEAF))
     before = alive()
@@ -145,7 +145,7 @@ def test_a_removed_partition_leaves_no_objects() -> None:
 
 
 def test_a_cancelled_placeholder_is_freed_with_its_rm() -> None:
-    """A placeholder is freed with its RM, even without its task group and an unconfirmed end."""
+    """A placeholder whose stop is unconfirmed and whose task group was dropped is freed with its RM."""
     core = Core()
     before = alive()
     core.do(register(LEAF), nodes(node("n1", vcore=10)), apps(app("job", "root.a", gang={})))

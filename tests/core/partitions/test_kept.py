@@ -1,4 +1,4 @@
-"""The state that removed partitions keep for later ones of the same names is bounded in total."""
+"""State retained of removed partitions, for partitions that are added under their names, is bounded."""
 
 from licorne_core.messages.kept import MOST_KEPT, Kept
 from licorne_core.partitions.kept import KeptOfPartitions
@@ -11,7 +11,7 @@ def kept(count: int) -> Kept:
 
 
 def test_the_retained_state_of_dropped_partitions_is_bounded() -> None:
-    """Of too many retained queues, those of the partition that was removed first are dropped."""
+    """Above the bound, the state of the partition that was removed first is dropped."""
     known = KeptOfPartitions({})
     for name, count in (("one", 4_000), ("two", 4_000), ("three", 4_000), ("none", 0)):
         known.keep(PartitionName(name), kept(count))
@@ -22,7 +22,7 @@ def test_the_retained_state_of_dropped_partitions_is_bounded() -> None:
 
 
 def test_the_state_kept_for_each_extension_is_bounded() -> None:
-    """Each extension has an equal bound for its retained state, and state without use is not retained."""
+    """The bound applies to each extension separately, and empty state is not retained."""
     known = KeptOfPartitions({})
     each = dict.fromkeys(map(str, range(MOST_KEPT)), (1,))
     known.keep(PartitionName("one"), {"some": each, "other": {**each, "empty": ()}, "third": {"empty": ()}})

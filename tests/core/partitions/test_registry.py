@@ -16,12 +16,12 @@ ONE_LEAF = config("[{name: a}]")
 
 
 def with_second(name: str) -> str:
-    """A configuration with the default partition and one of that name."""
+    """A configuration with the partition `default` and a partition of this name."""
     return ONE_LEAF + config("[{name: a}]", name=name).removeprefix("partitions:\n")
 
 
 def session(driver: Driver, rm: str) -> int:
-    """The number of the session that an RM gets when it registers now."""
+    """Register an RM; return the number of its session."""
     (effect,) = driver.do(register(ONE_LEAF, rm=rm))
     assert isinstance(effect, Registered)
     return effect.session
@@ -33,7 +33,7 @@ def leave(driver: Driver, *rms: str) -> None:
 
 
 def test_session_numbers_rise_with_every_registration() -> None:
-    """Each RM counts its registrations from 1, across its removal."""
+    """Each RM has sessions numbered from 1, and the numbers continue after its removal."""
     driver = Driver()
     assert [session(driver, "one"), session(driver, "one"), session(driver, "two")] == [1, 2, 1]
     leave(driver, "one")
@@ -41,7 +41,7 @@ def test_session_numbers_rise_with_every_registration() -> None:
 
 
 def test_a_refused_registration_has_no_session_number() -> None:
-    """The registration after a refused one has the next session number."""
+    """A refused registration uses no session number."""
     driver = Driver()
     driver.do(register("nonsense", rm="one"))
     assert session(driver, "one") == 1
@@ -49,8 +49,8 @@ def test_a_refused_registration_has_no_session_number() -> None:
     assert session(driver, "one") == 2
 
 
-def test_a_removed_rm_gets_no_lower_session_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The session number of an RM is above its last one, however many RMs were removed since."""
+def test_a_removed_rm_has_no_lower_session_number_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The session number of an RM is above its previous one, however many RMs were removed since."""
     monkeypatch.setattr(registry, "MAX_DEPARTED", 2)
     driver = Driver()
     for rm in ("old", "old", "old", "old", "a", "b", "c"):
@@ -64,7 +64,7 @@ def test_a_removed_rm_gets_no_lower_session_number(monkeypatch: pytest.MonkeyPat
 
 
 def test_records_of_removed_rms_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A core from which many RMs were removed is as large as one from which a few were."""
+    """The state of a core does not grow with the number of removed RMs."""
     monkeypatch.setattr(registry, "MAX_DEPARTED", 3)
     driver = Driver()
     sizes = []
@@ -76,7 +76,7 @@ def test_records_of_removed_rms_are_bounded(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_records_of_removed_partitions_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of the partitions removed by configurations only the last ones are recorded."""
+    """Of the partitions removed by reloads only the latest are recorded."""
     monkeypatch.setattr(registry, "MAX_REMOVED", 2)
     driver = Driver()
     driver.do(register(with_second("p0")))
@@ -92,7 +92,7 @@ def test_records_of_removed_partitions_are_bounded(monkeypatch: pytest.MonkeyPat
 
 
 def test_names_on_the_wire_are_not_stored() -> None:
-    """Names without a partition leave no state, however many there are."""
+    """Requests with names of unknown partitions leave no state."""
     driver = Driver()
     driver.do(register(ONE_LEAF))
 

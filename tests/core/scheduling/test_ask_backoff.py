@@ -35,7 +35,7 @@ def driver() -> Driver:
 
 
 def fail(driver: Driver, key: str, app_id: str = "one") -> list[str]:
-    """Report that the RM could not run the ask; returns the keys of the asks placed instead."""
+    """Report that the RM could not run the ask; return the keys of the asks placed instead."""
     why = TerminationType.SCHEDULING_FAILED_ON_RM
     return keys(driver.do(releases(release(app_id, key, why=why))))
 
@@ -46,7 +46,7 @@ def code(views: Views, key: str) -> str:
     return next(check.code for check in found.checks if not check.passed)
 
 
-def test_each_failure_doubles_the_back_off_up_to_the_longest(driver: Driver) -> None:
+def test_each_failure_doubles_the_back_off_up_to_a_minute(driver: Driver) -> None:
     """An ask that always fails is tried after 1, 2, 4 … s, and later once a minute."""
     driver.do(asks(ask("one", "k", vcore=1)))
     for delay in (1, 2, 4, 8, 16, 32, 60, 60):
@@ -67,7 +67,7 @@ def test_explain_chooses_an_ask_that_backs_off_if_no_other_is_pending(
 
 
 def test_other_asks_are_served_during_a_back_off(driver: Driver) -> None:
-    """During a back-off other asks of the class and of other queues are placed, and then the ask itself."""
+    """During a back-off other asks of the class and of other queues are placed, then the ask itself."""
     driver.do(asks(ask("one", "k1", vcore=1, priority=9)))
     driver.do(asks(ask("one", "k2", vcore=1), ask("two", "k3", vcore=1)))
     assert fail(driver, "k1") == ["k2"]
@@ -77,7 +77,7 @@ def test_other_asks_are_served_during_a_back_off(driver: Driver) -> None:
 
 
 def test_explain_shows_the_failures_and_the_end_of_a_back_off(driver: Driver) -> None:
-    """The blocking check is the back-off, with the number of failures in a row and its end."""
+    """The failed check is the back-off, with the number of failures in a row and the end of the back-off."""
     driver.do(asks(ask("one", "k", vcore=1)))
     fail(driver, "k")
     driver.wait(1.0)

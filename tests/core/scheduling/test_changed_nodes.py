@@ -21,7 +21,7 @@ def full() -> Driver:
 
 
 def changed(driver: Driver, *commands: Command) -> set[str]:
-    """The nodes that were logged during the commands and the seconds after them."""
+    """Process the commands, wait three seconds, and return the nodes logged meanwhile."""
     log = driver.partition.nodes.changed
     read = log.count
     driver.do(*commands)
@@ -35,18 +35,18 @@ CHANGES: dict[str, tuple[Command, str]] = {
     "a victim": (configure(config(QUEUES % 1, rest=MORE)), "n1"),
     "drained": (nodes(node("n2", NodeAction.DRAIN_NODE)), "n2"),
 }
-"""Changes of a node, each with the changed node."""
+"""Commands, each with the node that it changes."""
 
 
 @pytest.mark.parametrize("how", CHANGES)
 def test_each_change_of_a_node_is_logged(how: str) -> None:
-    """A change of a node's usage, victims or state logs this node only."""
+    """A change of a node's usage, victims or state logs only this node."""
     command, changes = CHANGES[how]
     assert changed(full(), command) == {changes}
 
 
 def test_a_reservation_logs_its_node() -> None:
-    """A reservation logs its node."""
+    """A reservation logs the reserved node."""
     driver = full()
     driver.do(nodes(node("n3", memory=1)), asks(ask("rich", "c", on_node="n2", memory=1)))
     assert changed(driver, asks(ask("rich", "d", memory=2))) == {"n2"}

@@ -76,7 +76,7 @@ class World:
             self.escalation.rank(group.remedy_requests[ReservationRequest], self.now)
 
     def leave(self, request: Request) -> None:
-        """Make the ask not pending."""
+        """Allocate the ask."""
         request.follow(RequestEvent.ALLOCATE)
         group: AskGroup = request.group
         group.drop(request)
@@ -107,7 +107,7 @@ class World:
             self.escalation.rank(wants, self.now)
 
     def wait(self, seconds: float) -> None:
-        """Let time pass from deadline to deadline."""
+        """Advance the time, and process each deadline."""
         end = self.now + seconds
         while (deadline := self.timers.next_deadline()) is not None and deadline <= end:
             self.now = max(self.now, deadline)
@@ -125,7 +125,7 @@ class World:
 
 
 def reserved(key: AllocationKey) -> Reservation:
-    """A node that is reserved for an ask."""
+    """A reservation of a node for an ask."""
     return Reservation(APP, key, NodeId("n"), 0.0, required=False, items=())
 
 
@@ -140,7 +140,7 @@ steps = st.lists(
 
 
 def carry_out(world: World, what: str, number: int, seconds: float) -> None:
-    """Make one step; ask, group and duration are random."""
+    """Apply one step to the world; `number` selects the ask."""
     if what == "ask":
         world.ask(size=1 + number % 2, age=seconds)
     elif what == "wait":
@@ -164,7 +164,7 @@ def carry_out(world: World, what: str, number: int, seconds: float) -> None:
 def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
     history: list[tuple[str, int, float]],
 ) -> None:
-    """A reservation request is ranked by its first ask that is old enough, or else has a deadline."""
+    """A reservation request is ranked by its first ask that is old enough; without one it has a deadline."""
     world = World()
     for step in history:
         carry_out(world, *step)
@@ -208,7 +208,7 @@ def test_another_first_old_enough_ask_unparks_the_request() -> None:
 
 
 def test_a_group_without_asks_has_no_reservation_request() -> None:
-    """Reservation request, rank and deadline end with the last ask of the group."""
+    """The reservation request, its rank and its deadline end with the last ask of the group."""
     world = World()
     request = world.ask()
     wants = world.want(request)

@@ -1,4 +1,4 @@
-"""The order of users in a fair leaf and of sibling queues, by all usage (spec §§ 4.9, 5.2)."""
+"""The order of users in a fair leaf, and of sibling queues, by their usage (spec §§ 4.9, 5.2)."""
 
 from collections import Counter
 
@@ -14,7 +14,7 @@ FAIR = config("[{name: a, properties: {application.sort.policy: fair}}, {name: b
 
 
 def cluster(slots: int, **counts: int) -> Driver:
-    """Free cores in this number, and this number of applications of each user, whose names they end in."""
+    """A node with this number of free cores, and applications of users, named by number and user."""
     driver = Driver(sweep=200)
     driver.do(register(FAIR), nodes(node("n1", vcore=slots)))
     driver.do(apps(*(app(name, "root.a", user=name.partition("-")[2]) for name in names(counts))))
@@ -32,15 +32,15 @@ def started(driver: Driver, *wanted: tuple[str, int]) -> Counter[str]:
     return Counter(app_id.partition("-")[2] for app_id, *_ in placed(driver.do(asks(*made))))
 
 
-def test_users_of_a_fair_leaf_get_equal_usage() -> None:
-    """A user with one application gets as much as another with nine."""
+def test_users_of_a_fair_leaf_have_equal_usage() -> None:
+    """A user with one application receives as much as a user with nine."""
     counts = {"ann": 1, "ben": 9}
     found = started(cluster(20, **counts), *((name, 20) for name in names(counts)))
     assert found == {"ann": 10, "ben": 10}
 
 
 def test_applications_of_one_user_are_ordered_by_usage() -> None:
-    """Applications of a user who is alone in the leaf are ordered by their usage."""
+    """Applications of the only user in a leaf are ordered by their usage."""
     driver = cluster(6, ann=3)
     made = (ask(name, f"{name}{number}", vcore=1) for name in names({"ann": 3}) for number in range(6))
     effects = driver.do(asks(*made))
@@ -58,7 +58,7 @@ def test_priority_precedes_the_usage_of_a_user() -> None:
 
 @pytest.mark.parametrize("before", ["fair", "fifo"])
 def test_a_reload_of_the_policy_reorders_users_at_once(before: str) -> None:
-    """A reload to `fair` orders by earlier usage, and one to `fifo` by the time of submission."""
+    """A reload to `fair` orders users by their present usage, and a reload to `fifo` by submission."""
     after = {"fair": "fifo", "fifo": "fair"}[before]
     text = FAIR.replace("fair", before)
     driver = Driver(sweep=50)

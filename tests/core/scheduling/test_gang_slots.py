@@ -9,11 +9,11 @@ from licorne_core.values.asks import AskClass
 
 
 class Layout:
-    """A layout of domains, by which slots are added up."""
+    """A layout of domains, for which slots are added up."""
 
 
 def test_tables_of_a_former_layout_are_dropped() -> None:
-    """Tables of a former layout are dropped with its nodes; tables of all nodes have no layout and stay."""
+    """Tables of a former layout are dropped; tables of all nodes, which have no layout, are kept."""
     tables, wanted = SlotTables(NodeBook(NodeSortPolicy()), 10), AskClass.of({"vcore": 1})
     everywhere = tables.of(wanted, None, Slots)
     before, now = Layout(), Layout()

@@ -1,4 +1,4 @@
-"""The cost of a decision by the number of waiting sizes, in executed lines of Python."""
+"""The cost of a decision, in executed lines of Python, does not grow with the number of waiting sizes."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.pure
 
 FEW, MANY = 10, 1000
 HOLE = 10_000
-"""Amounts of both types freed by each release, on an otherwise full node."""
+"""The amount of each type that a release frees on an otherwise full node."""
 
 Amounts = tuple[int, int]
 
@@ -46,12 +46,12 @@ def in_one_application(count: int) -> tuple[str, list[str]]:
 
 
 def in_many_applications(count: int) -> tuple[str, list[str]]:
-    """Asks of each size in an application of its own, all in one leaf."""
+    """Each size in an application of its own, all in one leaf."""
     return "{name: a}", ["root.a"] * count
 
 
 def in_many_queues(count: int) -> tuple[str, list[str]]:
-    """Asks of each size in an application of its own, in ten leaves."""
+    """Each size in an application of its own, over ten leaves."""
     leaves = [f"q{number}" for number in range(10)]
     return (
         ", ".join(f"{{name: {leaf}}}" for leaf in leaves),
@@ -67,7 +67,7 @@ class Cost(NamedTuple):
 
 
 class Core:
-    """A core with a clock that stands still, whose books are not checked after each step."""
+    """A core with a fixed clock, whose books are not checked after each step."""
 
     def __init__(self) -> None:
         """Start without reservations, which depend on time."""
@@ -95,9 +95,9 @@ def cost_of_a_release(
     *,
     root_is_full: bool,
 ) -> Cost:
-    """Full nodes with one hole each, and waiting asks of this number of sizes; the third release counts.
+    """The cost of a third release on full nodes, while asks of this number of sizes wait.
 
-    If root is not full, other nodes have room, but none has enough.
+    If root is not full, other nodes have room, but not enough for any of the asks.
     """
     queues, paths = layout(count)
     core = Core()
@@ -135,7 +135,7 @@ def test_a_release_costs_the_same_for_any_number_of_sizes(
 
 
 @pytest.mark.parametrize("layout", [in_one_application, in_many_applications, in_many_queues])
-def test_a_useless_release_costs_the_same_for_any_number_of_sizes(
+def test_a_release_without_use_costs_the_same_for_any_number_of_sizes(
     layout: Callable[[int], tuple[str, list[str]]],
 ) -> None:
     """A release after which no size fits has a cost that does not depend on the number of sizes."""
@@ -146,9 +146,9 @@ def test_a_useless_release_costs_the_same_for_any_number_of_sizes(
 
 
 def test_sizes_that_fit_nowhere_cost_one_search() -> None:
-    """After one failed search, sizes at least as large in each type are not searched.
+    """After one failed search, sizes at least as large in each type are not searched for.
 
-    No type alone rules them out: half of the nodes have enough of one type, the others of the other.
+    No single type rules a size out: half of the nodes have enough of one type, the rest of the other.
     """
     costs = []
     for count in (20, 1000):

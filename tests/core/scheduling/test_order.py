@@ -77,7 +77,7 @@ class World:
         self.reserved.app_key_changed(app)
 
     def turn_asks_round(self) -> None:
-        """Reverse the ages of the asks without a report, so that a second read of their keys is detected."""
+        """Reverse the order of the asks by age without a report, to detect a second read of their keys."""
         for owner in self.owners:
             owner.request.create_time = -owner.request.create_time
 
@@ -88,7 +88,7 @@ class World:
 
 
 class Step(NamedTuple):
-    """A random event of the ask, application or queue of that number."""
+    """A random event of the ask, application or queue with this number."""
 
     what: str
     number: int
@@ -148,7 +148,7 @@ def carry_out(world: World, step: Step) -> None:
         case "time":
             world.time(world.apps[number % 4], float(value))
         case "all":
-            # Changes of single keys are not reported then.
+            # Changes of single keys are not reported in this case.
             world.leaves[number % 2].shares = [float(value)]
             world.apps[number % 4].submission_time = float(value)
             reserved.everything_changed()
@@ -162,8 +162,8 @@ def carry_out(world: World, step: Step) -> None:
 
 
 @given(steps)
-def test_the_first_ready_ask_is_that_of_a_sorted_list(history: list[Step]) -> None:
-    """After any history of changed keys, the first ready ask is that of a sorted list."""
+def test_reserved_asks_and_a_sorted_list_have_the_same_first_ask(history: list[Step]) -> None:
+    """After any history of changed keys, the first ready ask is the first of a sorted list."""
     world = World()
     for step in history:
         carry_out(world, step)
@@ -192,7 +192,7 @@ def test_wake_all_makes_all_reserved_asks_ready() -> None:
     assert world.limits.of(RunningLimit).get(world.quotas[0]) is None
 
 
-def test_priorities_of_asks_come_before_their_ages() -> None:
+def test_priorities_of_asks_precede_their_ages() -> None:
     """Reserved asks of one application are ordered by priority before age (spec § 5.3.2)."""
     world = World()
     leaf, app, _ = world.owners[0]

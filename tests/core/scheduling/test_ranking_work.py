@@ -1,4 +1,4 @@
-"""The number of keys computed again for a decision (DESIGN § 2, scheduling order)."""
+"""The number of ranking keys computed again for a decision (DESIGN § 2, scheduling order)."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from support.core.steps import lines_in
 
 
 def chain(levels: int) -> str:
-    """A chain of queues, each below the previous one, with a leaf at its end."""
+    """Queues of this number of levels without siblings, with a leaf at the end."""
     queues = "[{name: leaf}]"
     for level in range(levels - 1):
         queues = f"[{{name: level-{level}, queues: {queues}}}]"
@@ -19,7 +19,7 @@ def chain(levels: int) -> str:
 
 
 def path_of(levels: int) -> str:
-    """The path of the leaf of this chain."""
+    """The path of the leaf of a `chain` of this number of levels."""
     return ".".join(["root", *(f"level-{level}" for level in reversed(range(levels - 1))), "leaf"])
 
 
@@ -33,7 +33,7 @@ def keys_of_placed(driver: Driver, decisions: int) -> list[str]:
 @pytest.mark.pure
 @pytest.mark.parametrize("levels", [2, 10])
 def test_single_queues_are_not_ranked_again_for_each_decision(levels: int) -> None:
-    """In a chain of queues without siblings, keys are computed at the arrival of asks only."""
+    """In a chain of queues without siblings, keys are computed only when asks arrive."""
     driver = Driver(sweep=1000)
     driver.do(register(config(chain(levels))), nodes(node("n1", vcore=1000)))
     driver.do(apps(app("job", path_of(levels))))
@@ -44,8 +44,8 @@ def test_single_queues_are_not_ranked_again_for_each_decision(levels: int) -> No
     assert not again["queue_key"]
 
 
-def test_a_single_queue_has_its_present_share_beside_a_new_sibling() -> None:
-    """A queue without siblings has its present share when a sibling gets asks."""
+def test_a_single_queue_is_compared_by_its_present_share_with_a_new_sibling() -> None:
+    """When a sibling has its first ask, a queue is compared by its present share."""
     driver = Driver()
     tree = "[{name: a, queues: [{name: b}]}, {name: c, queues: [{name: d}]}]"
     driver.do(register(config(tree)), nodes(node("n1", vcore=100)))

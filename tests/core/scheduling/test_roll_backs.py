@@ -1,6 +1,6 @@
 """Roll-backs of assumed asks (§ 8.4).
 
-A node of 10 holds 2 of application `there`; asks k1 and k2 of 3 each are assumed on it.
+A node of 10 cores has an allocation of 2; asks k1 and k2 of 3 cores each are assumed there.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ SQUEEZES: dict[str, Command] = {
     "resize": asks(ask("there", "held", vcore=5)),
     "placement": asks(ask("there", "new", vcore=3, on_node="n1")),
 }
-"""Losses of room that leave the node 1 short of its allocations."""
+"""Commands after which the amounts on the node exceed its capacity by 1."""
 
 
 def assuming(fail_mode: FailMode = FailMode.CLOSED) -> tuple[Driver, list[AskedCheck]]:
@@ -61,7 +61,7 @@ def assumed(core: Driver) -> list[str]:
 
 
 def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
-    """Accept all checks that follow; returns the keys of the allocations."""
+    """Accept all checks that follow; return the keys of the allocations."""
     told = list(effects)
     waiting = asked(effects)
     for check in waiting:
@@ -72,13 +72,13 @@ def accept_all(core: Driver, effects: Sequence[Effect]) -> list[str]:
 
 
 def accept(core: Driver, checks: Sequence[AskedCheck]) -> list[Effect]:
-    """Accept these checks; returns all effects."""
+    """Accept these checks; return all effects."""
     return core.do(*map(answering, checks))
 
 
 @pytest.mark.parametrize("how", SQUEEZES)
 def test_the_latest_assumed_ask_is_rolled_back_when_room_is_lost(how: str) -> None:
-    """After a loss of room the latest assumed ask is rolled back, and an earlier one is checked again."""
+    """After a loss of room the latest assumed ask is rolled back, and the earlier one is checked again."""
     core, checks = assuming()
     effects = core.do(SQUEEZES[how])
     assert assumed(core) == ["k1"]
@@ -142,7 +142,7 @@ def test_a_drained_node_rolls_back_all_assumed_asks(fail_mode: FailMode) -> None
     assert accept_all(core, effects) == ["k1", "k2"]
 
 
-def test_asks_that_require_a_drained_node_stay_on_it() -> None:
+def test_asks_that_require_a_drained_node_remain_assumed() -> None:
     """Asks that require a drained node remain assumed there, and are checked again (spec § 7.7)."""
     core, _ = assuming()
     daemon = asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1"))
@@ -154,7 +154,7 @@ def test_asks_that_require_a_drained_node_stay_on_it() -> None:
 
 
 def test_a_removed_node_rolls_back_asks_that_require_it() -> None:
-    """Asks that require a removed node are rolled back, and wait for a node of that name."""
+    """Asks that require a removed node are rolled back, and wait for a node of its name."""
     core, _ = assuming()
     core.do(asks(ask("one", "daemon", vcore=1, predicate="d", required_node="n1")))
     effects = core.do(nodes(node("n1", NodeAction.DECOMISSION)))

@@ -9,7 +9,7 @@ from support.core.driver import Driver
 
 
 def test_the_tries_of_a_turn_are_bounded() -> None:
-    """Asks that fit nowhere are tried over several turns, each of them once."""
+    """Asks that fit nowhere are tried over several turns, each ask once."""
     driver = Driver(sweep=1000)
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     driver.do(apps(app("job", "root.a")))

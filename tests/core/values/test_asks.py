@@ -1,4 +1,4 @@
-"""Asks as values."""
+"""Copies of asks."""
 
 from dataclasses import fields, replace
 

@@ -44,7 +44,7 @@ def test_an_access_list_has_users_then_groups(text: str, alice: bool, bob: bool)
 @pytest.mark.row(38)
 @pytest.mark.parametrize("text", ["a b c", "a  b", "* * *", " a b"])
 def test_an_access_list_with_three_parts_is_refused(text: str) -> None:
-    """A third part is an error that quotes the text."""
+    """An access list with more than two parts is refused, with a message that quotes the list."""
     with pytest.raises(ConfigError) as refusal:
         Acl.parse(text)
     assert refusal.value.problems[0].message == f"multiple spaces found in ACL: '{text}'"
@@ -63,7 +63,7 @@ def test_impossible_names_are_dropped() -> None:
 
 @pytest.mark.slow
 @given(st.text())
-def test_any_text_is_a_list_or_refused(text: str) -> None:
+def test_any_text_is_an_access_list_or_refused(text: str) -> None:
     """Any text gives an access list or a ConfigError."""
     try:
         acl = Acl.parse(text)
@@ -88,13 +88,13 @@ def test_an_expression_matches_anywhere() -> None:
 
 
 def test_nested_repetitions_are_evaluated_fast() -> None:
-    """An expression with nested repetitions, which other engines take very long for, is evaluated fast."""
+    """An expression with nested repetitions, which is exponential in other engines, is evaluated fast."""
     assert not Pattern("^(a+)+$").search("a" * 5000 + "!")
 
 
 @pytest.mark.parametrize("text", ["(", "[a", "a**", "x{2,1}", "(?=look)", r"(a)\1"])
-def test_an_invalid_expression_is_refused_by_reason(text: str, capfd: pytest.CaptureFixture[str]) -> None:
-    """A text that does not compile is a typed error with the reason, and nothing is printed."""
+def test_an_invalid_expression_is_refused_with_a_reason(text: str, capfd: pytest.CaptureFixture[str]) -> None:
+    """An expression that does not compile raises ConfigError with the reason, and nothing is printed."""
     with pytest.raises(ConfigError, match="is not a regular expression: "):
         Pattern(text)
     assert capfd.readouterr() == ("", "")

@@ -22,7 +22,7 @@ def ranked(*keys: int) -> Ranking[str]:
 
 
 def test_a_cleared_ranking_accepts_keys_of_another_type() -> None:
-    """A cleared ranking accepts keys that cannot be compared with the former ones."""
+    """A cleared ranking accepts keys that cannot be compared with former keys."""
     ranking = ranked(1, 2)
     ranking.set_aside("item-1")
     ranking.clear()
@@ -31,7 +31,7 @@ def test_a_cleared_ranking_accepts_keys_of_another_type() -> None:
 
 
 def test_items_with_equal_keys_are_not_compared() -> None:
-    """Two successive objects of one id have equal keys, and are not compared with each other."""
+    """Items that have the same key one after the other are not compared with each other."""
     ranking: Ranking[object] = Ranking()
     old, new = object(), object()
     ranking.put(old, (1,))
@@ -40,8 +40,8 @@ def test_items_with_equal_keys_are_not_compared() -> None:
     assert ranking.top() is new
 
 
-def test_has_only_is_false_for_an_item_that_waits() -> None:
-    """`has_only` is true only for an active item that is the only one in the ranking."""
+def test_has_only_is_false_for_an_item_set_aside() -> None:
+    """`has_only` is true only for an active item that is the only item in the ranking."""
     ranking = ranked(1, 2)
     assert not ranking.has_only("item-1")
     ranking.set_aside("item-2")
@@ -53,7 +53,7 @@ def test_has_only_is_false_for_an_item_that_waits() -> None:
 
 
 def test_a_changed_key_makes_a_new_entry() -> None:
-    """An entry that a reader retains has a serial number that shows whether it is still valid."""
+    """An entry has a new serial number once its key changes, so an outdated entry can be recognized."""
     ranking = ranked(1)
     kept = ranking.entry("item-1")
     assert kept is not None
@@ -66,7 +66,7 @@ def test_a_changed_key_makes_a_new_entry() -> None:
 
 
 def test_only_decreased_keys_are_reported() -> None:
-    """`improved` lists the entries that have moved forward in the order."""
+    """`improved` lists entries whose keys have decreased."""
     ranking = ranked(5, 6)
     ranking.set_aside("item-6")
     ranking.put("item-5", (4,))
@@ -86,7 +86,7 @@ def test_only_decreased_keys_are_reported() -> None:
     )
 )
 def test_ranking_agrees_with_a_sorted_list(steps: list[tuple[str, int, int]]) -> None:
-    """A ranking has the same first item as a sorted list of a plain dictionary, after any history."""
+    """After any history, a ranking and a sorted list have the same first item."""
     ranking: Ranking[int] = Ranking()
     active: dict[int, int] = {}
     aside: dict[int, int] = {}
@@ -122,7 +122,7 @@ def test_ranking_agrees_with_a_sorted_list(steps: list[tuple[str, int, int]]) ->
 
 @given(st.lists(st.integers(-3, 3), max_size=60))
 def test_top_is_the_highest_priority(priorities: list[int]) -> None:
-    """After any additions and removals `top` is the maximum, and each change of it is reported."""
+    """After any additions and removals `top` is the maximum, and each change of `top` is reported."""
     counts = PriorityCounts()
     present: list[int] = []
     for step, priority in enumerate(priorities):
@@ -137,7 +137,7 @@ def test_top_is_the_highest_priority(priorities: list[int]) -> None:
         assert changed == (counts.top != before)
 
 
-def test_priorities_stay_within_int32() -> None:
+def test_priorities_are_within_int32() -> None:
     """An offset beyond the range of int32 is clamped (spec § 4.11)."""
     assert clamp_priority(2**40) == INT32_MAX
     assert clamp_priority(-(2**40)) == INT32_MIN
@@ -145,7 +145,7 @@ def test_priorities_stay_within_int32() -> None:
 
 
 def test_the_next_priority_is_found_after_many_removals() -> None:
-    """After most priorities were removed at once, the next highest one is found."""
+    """After most priorities are removed, the next highest one is found."""
     counts = PriorityCounts()
     for priority in range(200):
         counts.add(priority)

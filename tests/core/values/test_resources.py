@@ -25,7 +25,7 @@ def clamped(value: int) -> int:
 
 @given(SIZES, SIZES)
 def test_sums_saturate(left: r.Resources, right: r.Resources) -> None:
-    """Sums and differences include the names of both sides, and stop at the ends of int64."""
+    """Sums and differences have the names of both sides, and saturate at the bounds of int64."""
     names = left.keys() | right.keys()
     assert r.add(left, right) == {n: clamped(left.get(n, 0) + right.get(n, 0)) for n in names}
     assert r.subtract(left, right) == {n: clamped(left.get(n, 0) - right.get(n, 0)) for n in names}
@@ -33,13 +33,13 @@ def test_sums_saturate(left: r.Resources, right: r.Resources) -> None:
 
 @given(SIZES, st.integers(INT64_MIN, INT64_MAX))
 def test_products_saturate(size: r.Resources, factor: int) -> None:
-    """Products stop at the ends of int64."""
+    """Products saturate at the bounds of int64."""
     assert r.multiply(size, factor) == {n: clamped(value * factor) for n, value in size.items()}
 
 
 @given(st.lists(SIZES, max_size=4))
 def test_a_sum_of_many_equals_successive_additions(sizes: list[r.Resources]) -> None:
-    """The sum of many amounts equals their additions one after the other."""
+    """`sum_of` equals successive additions."""
     total: dict[str, int] = {}
     for size in sizes:
         total = r.add(total, size)
@@ -58,7 +58,7 @@ def test_arithmetic_changes_no_operand(left: r.Resources, right: r.Resources) ->
 
 @given(SIZES, SIZES)
 def test_fitting_with_and_without_missing_types(limit: r.Resources, size: r.Resources) -> None:
-    """A type that the limit lacks is zero or unlimited, depending on the function."""
+    """A type missing in the limit counts as zero in `fits`, and as unlimited in `fits_max_undefined`."""
     assert r.fits(limit, size) == all(v <= max(0, limit.get(n, 0)) for n, v in size.items())
     shared = limit.keys() & size.keys()
     assert r.fits_max_undefined(limit, size) == all(size[n] <= max(0, limit[n]) for n in shared)
@@ -66,14 +66,14 @@ def test_fitting_with_and_without_missing_types(limit: r.Resources, size: r.Reso
 
 @given(SIZES, SIZES)
 def test_equality_includes_the_names_of_both_sides(left: r.Resources, right: r.Resources) -> None:
-    """Equality compares the names of both sides; a missing name counts as zero."""
+    """For equality a name that one side lacks counts as zero."""
     pairs = [(left.get(n, 0), right.get(n, 0)) for n in NAMES]
     assert r.equals(left, right) == all(a == b for a, b in pairs)
 
 
 @given(SIZES)
 def test_zero_negative_and_positive_amounts_are_distinguished(size: r.Resources) -> None:
-    """Zero, negative and strictly positive amounts are distinguished, whatever names are zero."""
+    """`is_zero`, `has_negative` and the test for strictly positive amounts agree with a plain comparison."""
     values = list(size.values())
     assert r.is_zero(size) == all(v == 0 for v in values) == (r.without_zeros(size) == {})
     assert r.has_negative(size) == any(v < 0 for v in values)
@@ -82,8 +82,8 @@ def test_zero_negative_and_positive_amounts_are_distinguished(size: r.Resources)
 
 
 @given(SIZES, SIZES)
-def test_the_minimum_by_name(left: r.Resources, right: r.Resources) -> None:
-    """The minimum of a name that one side lacks is the amount of the other side."""
+def test_the_minimum_is_taken_by_name(left: r.Resources, right: r.Resources) -> None:
+    """For a name that one side lacks, the minimum is the amount of the other side."""
     smaller = r.min_undefined(left, right)
     assert smaller == {
         n: min(side[n] for side in (left, right) if n in side) for n in left.keys() | right.keys()
@@ -93,7 +93,7 @@ def test_the_minimum_by_name(left: r.Resources, right: r.Resources) -> None:
 
 @given(st.lists(st.dictionaries(st.sampled_from(NAMES), st.integers(1, 1000)), max_size=6))
 def test_a_total_is_empty_after_all_refunds(sizes: list[dict[str, int]]) -> None:
-    """A running total from which every addition was subtracted again has no names."""
+    """A total to which amounts were charged and then refunded has no names."""
     total: dict[str, int] = {}
     for size in sizes:
         r.charge(total, tuple(size.items()))
@@ -124,7 +124,7 @@ def test_sentences_have_the_units_of_tables(size: dict[str, int], shown: str) ->
 
 
 def test_an_empty_amount_is_written_as_a_word() -> None:
-    """A sentence has a word in place of an empty amount."""
+    """Empty amounts are written as `nothing` in sentences."""
     assert r.in_units({}) == "nothing"
 
 
@@ -208,7 +208,7 @@ def test_an_invalid_amount_is_explained(name: str, text: str, reason: str) -> No
 
 @given(WRITTEN, st.integers(0, INT64_MAX))
 def test_a_printed_amount_parses_to_itself(name: str, amount: int) -> None:
-    """A printed amount parses to the same amount."""
+    """A printed amount is parsed to the same amount."""
     assert parse_quantity(name, print_quantity(name, amount)) == amount
 
 

@@ -40,7 +40,7 @@ SHORT = "the server has 900 bytes, at most 800 are allowed"
 
 
 def started(caps: RmCaps, rm: str = RM) -> Driver:
-    """A driver with one RM, one node and one application."""
+    """A core with one RM, one node and one application."""
     driver = Driver(rm_caps=caps)
     driver.do(register(LEAF, rm), nodes(node("n", vcore=100), rm=rm))
     driver.do(apps(app("one", "root.a"), rm=rm))
@@ -48,13 +48,13 @@ def started(caps: RmCaps, rm: str = RM) -> Driver:
 
 
 def counts(driver: Driver, rm: str = RM) -> RmCounts:
-    """The counts of the RM's objects, as reported."""
+    """The reported counts of the RM's objects."""
     return driver.views.rm(rm).counts
 
 
 @pytest.mark.parametrize("name", ["requests", "allocations"])
 def test_a_wrong_count_is_detected(name: str) -> None:
-    """The check of the books counts the objects of all applications again (A2)."""
+    """The check of the books recounts the objects of all applications (A2)."""
     driver = started(RmCaps())
     tally = next(iter(driver.scheduler.partitions.values())).tally
     setattr(tally, name, 1)
@@ -63,7 +63,7 @@ def test_a_wrong_count_is_detected(name: str) -> None:
 
 
 def test_the_report_of_a_partition_reads_no_application() -> None:
-    """The report of a partition reads totals that are updated with each change, and no application."""
+    """The report of a partition is made from running totals, without reading applications."""
     driver = started(RmCaps())
     driver.do(asks(ask("one", "runs", vcore=60), ask("one", "waits", vcore=60)))
     partition = next(iter(driver.scheduler.partitions.values()))
@@ -97,7 +97,7 @@ def test_asks_and_allocations_are_counted_together() -> None:
 
 
 def test_repeated_items_are_accepted_at_the_cap() -> None:
-    """At the cap a resize, or the same ask again, is accepted."""
+    """At the cap a resize and a repetition of an ask are accepted."""
     driver = started(RmCaps(asks=2))
     driver.do(asks(ask("one", "k1", vcore=1), foreign("f", "n", vcore=1)))
     assert refused(driver.do(asks(ask("one", "k1", vcore=2), foreign("f", "n", vcore=1)))) == {}
@@ -105,7 +105,7 @@ def test_repeated_items_are_accepted_at_the_cap() -> None:
 
 @pytest.mark.parametrize("key", ["k1", ""])
 def test_a_release_makes_room_below_the_cap(key: str) -> None:
-    """At the cap an ask is refused until another one is released."""
+    """At the cap an ask is refused until another ask is released."""
     driver = started(RmCaps(asks=1))
     driver.do(asks(ask("one", "k1", vcore=1)))
     assert "k2" in refused(driver.do(asks(ask("one", "k2", vcore=1))))
@@ -114,7 +114,7 @@ def test_a_release_makes_room_below_the_cap(key: str) -> None:
 
 
 def test_an_application_beyond_the_cap_is_rejected() -> None:
-    """An application counts until it is removed, and one more than the cap is rejected."""
+    """An application above the cap is rejected; applications count until they are removed."""
     driver = started(RmCaps(applications=2))
     told = driver.do(apps(app("two", "root.a"), app("three", "root.a")))
     reason = "application three is one too many: RM rm1 has 2 applications, at most 2 are allowed"
@@ -124,7 +124,7 @@ def test_an_application_beyond_the_cap_is_rejected() -> None:
 
 
 def test_a_node_beyond_the_cap_is_rejected() -> None:
-    """A node counts until it is decommissioned, and one more than the cap is rejected."""
+    """A node above the cap is rejected; nodes count until they are decommissioned."""
     driver = started(RmCaps(nodes=1))
     told = driver.do(nodes(node("m", vcore=1)))
     assert reasons(told) == ["node m is one too many: RM rm1 has 1 nodes, at most 1 are allowed"]
@@ -133,7 +133,7 @@ def test_a_node_beyond_the_cap_is_rejected() -> None:
 
 
 def test_memory_is_estimated_from_the_request() -> None:
-    """An ask with many tags is refused where an ask without tags is accepted."""
+    """Near the bound on memory an ask with a large request is refused, and a small one is accepted."""
     driver = started(RmCaps())
     room = counts(driver).memory + 10 * ASK_BYTES
     driver = started(RmCaps(memory=room))
@@ -147,7 +147,7 @@ def test_memory_is_estimated_from_the_request() -> None:
 
 
 def test_the_memory_of_asks_is_summed() -> None:
-    """Asks that are small enough one by one are refused when their sum exceeds the bound."""
+    """The ask that raises the total memory above the bound is refused, although each ask is small."""
     driver = started(RmCaps())
     driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
     three = [replace(ask("one", key, vcore=1000), footprint=2 * ASK_BYTES) for key in "abc"]
@@ -158,7 +158,7 @@ def test_the_memory_of_asks_is_summed() -> None:
 
 @pytest.mark.parametrize(("key", "on_node"), [("k1", None), ("k1", "n"), ("k2", None)])
 def test_repeated_asks_are_bounded_by_memory(key: str, on_node: str | None) -> None:
-    """A repeated ask that exceeds the bound, pending or allocated, is refused and unchanged."""
+    """A repetition of a pending or allocated ask that would exceed the bound is refused, without a change."""
     driver = started(RmCaps())
     driver = started(RmCaps(memory=counts(driver).memory + 10 * ASK_BYTES))
     driver.do(asks(ask("one", "k1", vcore=1000), ask("one", "k2", vcore=1)))
@@ -169,7 +169,7 @@ def test_repeated_asks_are_bounded_by_memory(key: str, on_node: str | None) -> N
 
 
 def test_the_memory_of_an_ask_counts_until_its_end() -> None:
-    """An ask that is resized to a smaller size keeps its tags, and so its estimated memory."""
+    """A resize does not lower the estimated memory of an ask, because the ask keeps its tags."""
     driver = started(RmCaps())
     before = counts(driver).memory
     driver.do(asks(replace(ask("one", "k1", vcore=1000), footprint=20 * ASK_BYTES)))
@@ -181,7 +181,7 @@ def test_the_memory_of_an_ask_counts_until_its_end() -> None:
 
 
 def test_the_oldest_ended_application_is_dropped() -> None:
-    """Ended applications beyond a number or bytes refuse nothing; the oldest is no longer reported."""
+    """Above the bounds on ended applications, in number or bytes, the oldest is dropped from reports."""
     fat = {"tag": "x" * 10_000}
     driver = started(RmCaps(ended=2))
     for name in ("r1", "r2", "r3"):
@@ -210,7 +210,7 @@ def test_a_configuration_beyond_the_caps_is_refused() -> None:
 
 
 def test_an_rm_at_its_cap_does_not_affect_others() -> None:
-    """An RM at its cap does not affect the caps of others."""
+    """Asks of an RM are accepted while another RM is at its cap."""
     driver = started(RmCaps(asks=1))
     driver.do(register(LEAF, "rm2"), nodes(node("n", vcore=100), rm="rm2"))
     driver.do(apps(app("one", "root.a"), rm="rm2"))
@@ -219,7 +219,7 @@ def test_an_rm_at_its_cap_does_not_affect_others() -> None:
 
 
 def test_a_new_registration_resets_the_usage_of_caps() -> None:
-    """Objects from before a new registration do not count."""
+    """Objects from before a new registration do not count against caps."""
     driver = started(RmCaps())
     fresh = counts(driver)
     driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(5))))
@@ -231,7 +231,7 @@ def test_a_new_registration_resets_the_usage_of_caps() -> None:
 
 
 def test_a_removed_partition_does_not_count() -> None:
-    """The objects of a removed partition do not count."""
+    """The objects of a removed partition do not count against caps."""
     both = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: gpu")
     driver = Driver()
     driver.do(register(LEAF))
@@ -278,7 +278,7 @@ def test_asks_of_a_small_rm_are_accepted_while_memory_is_short() -> None:
 
 
 def test_all_additions_are_refused_while_memory_is_very_short() -> None:
-    """While memory is very short nodes and existing allocations are refused, too.
+    """While memory is very short, nodes and existing allocations are refused as well.
 
     An RM that registers again is refused before its books are dropped.
     """

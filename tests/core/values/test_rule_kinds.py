@@ -12,7 +12,7 @@ names = st.text("aAbB", max_size=2)
 
 
 @given(st.dictionaries(names, st.text("xyz", max_size=1), max_size=8), names)
-def test_indexed_tags_equal_a_full_scan(tags: dict[str, str], name: str) -> None:
+def test_indexed_tags_and_a_full_scan_find_the_same_values(tags: dict[str, str], name: str) -> None:
     """The index of tags finds the same values as a scan, for any order and case of the keys."""
     indexed = IndexedTags(tags)
     for wanted in (name, *tags):
@@ -20,7 +20,7 @@ def test_indexed_tags_equal_a_full_scan(tags: dict[str, str], name: str) -> None
 
 
 class Counted(Mapping[str, str]):
-    """Tags that count the iterations over their keys."""
+    """Tags with a count of the iterations over their keys."""
 
     def __init__(self, tags: Mapping[str, str]) -> None:
         """Start with zero iterations."""
@@ -28,7 +28,7 @@ class Counted(Mapping[str, str]):
         self.looks: Counter[str] = Counter()
 
     def __getitem__(self, key: str) -> str:
-        """The value under that key; raises KeyError."""
+        """The value of the key; raises KeyError."""
         return self._tags[key]
 
     def __iter__(self) -> Iterator[str]:
@@ -43,7 +43,7 @@ class Counted(Mapping[str, str]):
 
 
 def test_indexed_tags_are_scanned_once() -> None:
-    """Lookups of many placement rules iterate once over the tags of an application."""
+    """Many lookups iterate only once over the tags of an application."""
     tags = Counted({f"Tag{number}": str(number) for number in range(50)})
     indexed = IndexedTags(tags)
     assert [tag_value(indexed, f"tag{number}") for number in range(60)] == [
@@ -54,7 +54,7 @@ def test_indexed_tags_are_scanned_once() -> None:
 
 
 def test_of_keys_that_differ_in_case_the_requested_spelling_is_first() -> None:
-    """A lookup prefers the requested spelling, and then the first key in alphabetical order."""
+    """A lookup prefers the requested spelling of a key, and then the first key in alphabetical order."""
     assert tag_value({"TAG": "1", "Tag": "2", "tag": "3"}, "tag") == "3"
     assert tag_value({"Tag": "2", "TAG": "1"}, "tag") == "1"
     assert tag_value({"other": "1"}, "tag") == ""

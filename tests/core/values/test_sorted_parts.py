@@ -8,8 +8,8 @@ from licorne_core.values.sorted_parts import MOST, SortedParts
 
 
 @pytest.mark.parametrize("kinds", [3, 10**6], ids=["mostly equal", "mostly different"])
-def test_values_are_those_of_a_sorted_list(kinds: int) -> None:
-    """The values equal a sorted list after any additions and removals, in several parts and down to none."""
+def test_sorted_parts_equal_a_sorted_list(kinds: int) -> None:
+    """After random additions and removals, up to several parts and down to none, the values are sorted."""
     random, there, parts = Random(kinds), list[int](), SortedParts[int]()
     for most in (4 * MOST, 0, MOST, 0):
         while len(there) != most:

@@ -1,4 +1,4 @@
-"""Tags with a meaning for the core."""
+"""Tags of asks and applications that the core reads."""
 
 import pytest
 
@@ -17,8 +17,8 @@ def test_seconds_of_a_tag_are_parsed() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0", "00", "-1", "+1", "1.5", "1h", " 1", "¹", "1" * 11, "1" * 100_000])
-def test_an_invalid_tag_is_refused_by_its_name(text: str) -> None:
-    """Any other text is refused; the error has the tag and its value, cut to a bounded length."""
+def test_an_invalid_tag_is_refused_with_its_name(text: str) -> None:
+    """A text that is no positive whole number is refused; the error has the tag and value, cut if long."""
     with pytest.raises(Rejected) as refused:
         check_tags({"other": "x", START_BY: text})
     assert refused.value.code is Refusal.INVALID
@@ -28,7 +28,7 @@ def test_an_invalid_tag_is_refused_by_its_name(text: str) -> None:
 
 
 def test_items_with_an_invalid_tag_are_rejected() -> None:
-    """The rejection of an ask or application names its invalid tag; unknown tags of the prefix are kept."""
+    """The rejection of an ask or application names the invalid tag; unknown `licorne/` tags are accepted."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1")))
     bad, good = {RUNTIME: "soon"}, {"licorne/other": "x", RUNTIME: "5"}

@@ -1,4 +1,4 @@
-"""Timers: deadlines as data."""
+"""Timers: deadlines by name."""
 
 import pickle
 
@@ -18,7 +18,7 @@ def test_deadlines_are_due_in_order() -> None:
 
 
 def test_a_name_has_one_deadline() -> None:
-    """A deadline that is set again replaces the former one of its name."""
+    """A deadline that is set again replaces the former deadline of its name."""
     timers: Timers[str] = Timers()
     timers.set("it", 10.0)
     timers.set("it", 30.0)

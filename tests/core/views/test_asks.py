@@ -15,7 +15,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def test_an_ask_shows_its_blockers() -> None:
-    """Each reason has its last time and a count, the latest last; asks of one size share them."""
+    """Each reason has a count and its latest time, in order of time; asks of one size share their reasons."""
     limits = "limits: [{limit: x, users: [ann], maxresources: {vcore: 6m}}]"
     driver = Driver()
     driver.do(register(config("[{name: a, resources: {max: {vcore: 4m}}}]", rest=limits)))
@@ -38,7 +38,7 @@ def test_an_ask_shows_its_blockers() -> None:
 
 
 def test_a_reported_ask_is_marked() -> None:
-    """Only the asks that were reported are marked, not other asks of the same size."""
+    """Only asks that were reported to the RM are marked, not other asks of the same size."""
     driver = Driver()
     driver.do(register(config("[{name: a, resources: {max: {vcore: 9m}}}]")))
     driver.do(nodes(node("n1", vcore=1)), apps(app("one", "root.a")))
@@ -51,7 +51,7 @@ def test_a_reported_ask_is_marked() -> None:
 
 
 def test_an_application_shows_the_group_with_a_limit() -> None:
-    """An application reports the one group with a limit for which it counts, not all of its user."""
+    """An application reports only the group in which it counts, not all groups of its user."""
     limits = "limits: [{limit: x, groups: [ops], maxresources: {vcore: 1}}]"
     driver = Driver()
     driver.do(register(config("[{name: a}]", rest=limits)))
@@ -89,7 +89,7 @@ def test_an_assumed_allocation_is_listed_as_an_ask() -> None:
 
 
 def test_very_many_asks_are_sorted_in_steps() -> None:
-    """A reader may pause between steps, and gets no ask that was removed meanwhile."""
+    """A reader may pause between steps, and does not see asks that were removed meanwhile."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), apps(app("one", "root.a")))
     many = 3 * RUN
@@ -102,7 +102,7 @@ def test_very_many_asks_are_sorted_in_steps() -> None:
 
 
 def test_an_application_is_not_blocked_by_its_own_count() -> None:
-    """An application with a reserved node counts as running, so that this maximum does not block it."""
+    """An application with a reserved node already counts as running, so the count does not block its asks."""
     driver = Driver()
     driver.do(register(config("[{name: a, maxapplications: 1}]")))
     driver.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
@@ -117,7 +117,7 @@ def test_an_application_is_not_blocked_by_its_own_count() -> None:
 
 
 def test_asks_ahead_are_counted_by_priority_and_age() -> None:
-    """The asks ahead include those of large and small groups, by priority and age, without removed ones."""
+    """The asks ahead are counted over all sizes, by priority and age, without removed asks."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", vcore=1)))
     driver.do(apps(app("one", "root.a")))

@@ -22,12 +22,12 @@ LEAF = config(
 
 
 def foreign(key: str, on_node: str, vcore: int) -> Ask:
-    """Add a foreign allocation of another scheduler."""
+    """A foreign allocation on this node."""
     return replace(ask("", key, on_node=on_node, vcore=vcore), tags={"foreign": "static"})
 
 
 def world() -> tuple[Driver, Partition]:
-    """Two nodes: one with an allocation and a foreign one, the other reserved."""
+    """Node n0 with an allocation, and node n1 with a foreign allocation and a reservation."""
     driver = Driver()
     driver.do(register(LEAF), apps(app("one", "root.a", groups=["staff"])))
     driver.do(nodes(node("n0", vcore=10), node("n1", vcore=20)))
@@ -210,7 +210,7 @@ def test_overfull_nodes_are_reported_while_they_are_overfull() -> None:
 
 @pytest.mark.parametrize("begins", range(5))
 def test_large_totals_are_audited_while_they_change(monkeypatch: pytest.MonkeyPatch, begins: int) -> None:
-    """An audit in steps reports no change between its steps, and finds faults that last."""
+    """An audit in steps does not report changes between its steps, and reports faults that remain."""
     monkeypatch.setattr("licorne_core.views.audit.recount.STEP", 2)
     driver, partition = world()
     driver.do(*(apps(app(f"app-{n}", "root.a")) for n in range(7)))

@@ -1,4 +1,4 @@
-"""Totals of the applications of a partition, and the state of one ask."""
+"""The census of the asks and applications of a partition, and the state of one ask."""
 
 from collections import Counter
 
@@ -27,7 +27,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def census(driver: Driver) -> Census:
-    """The census, with all its pauses skipped."""
+    """The census of the partition, without its pauses."""
     *pauses, found = driver.views.census(DEFAULT)
     assert pauses == [None] * len(pauses)
     assert found is not None
@@ -44,7 +44,7 @@ def reasons(driver: Driver) -> Counter[str]:
 
 
 def test_asks_are_counted_by_queue_and_blocker() -> None:
-    """A pending ask counts once, under the check that blocks it; an allocated one does not count."""
+    """Each pending ask counts once, under the check that blocks it; allocated asks do not count."""
     limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 2m}}]"
     driver = Driver()
     driver.do(
@@ -69,7 +69,7 @@ def test_asks_are_counted_by_queue_and_blocker() -> None:
 
 
 def test_asks_of_blocked_applications_are_counted() -> None:
-    """A hold or a stopped queue blocks all asks, a maximum of applications those that may not start."""
+    """Asks count under a hold, a stopped queue, or a maximum of applications that blocks theirs."""
     driver = Driver()
     driver.do(
         register(config("[{name: a, maxapplications: 1}]")),
@@ -86,7 +86,7 @@ def test_asks_of_blocked_applications_are_counted() -> None:
 
 
 def test_placeholders_and_real_asks_are_counted() -> None:
-    """Placeholders count while they wait and while they hold room; real asks wait for them."""
+    """Waiting placeholders count as asks, and real asks count as waiting for a placeholder."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -139,18 +139,18 @@ PARTITION = "[rm1]default"
 
 
 def stands(driver: Driver, key: str, *, app_id: str = "one", partition: str = "") -> Standing | None:
-    """The state of an ask."""
+    """The state of an ask; None if it is unknown."""
     return driver.views.standing(RmId(RM), partition, app_id, key)
 
 
 def reason(driver: Driver, key: str) -> str | None:
-    """The reason why the ask waits."""
+    """The reason why the ask waits; empty on a node, None if unknown."""
     found = stands(driver, key)
     return None if found is None else found.reason
 
 
 def test_an_ask_reports_its_present_reason() -> None:
-    """The reason of an ask is that of now, and empty on a node; queue and partition are full names."""
+    """An ask has its present reason, empty once it is on a node, and full names of queue and partition."""
     driver = Driver()
     driver.do(
         register(config("[{name: a, resources: {max: {vcore: 4m}}}]")),
@@ -168,7 +168,7 @@ def test_an_ask_reports_its_present_reason() -> None:
     assert reason(driver, "k1") is None
 
 
-def test_an_assumed_ask_waits_for_its_answer() -> None:
+def test_an_assumed_ask_waits_for_the_answer_of_the_rm() -> None:
     """An ask is not reported as placed until the RM has accepted its node."""
     driver = Driver()
     driver.do(
@@ -181,7 +181,7 @@ def test_an_assumed_ask_waits_for_its_answer() -> None:
 
 
 def test_the_state_of_an_unknown_ask_is_none() -> None:
-    """An unknown RM, partition or key gives None; names of partitions are those on the wire."""
+    """An unknown RM, partition or key gives None; a partition is found by any name used on the wire."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),

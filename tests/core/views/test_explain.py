@@ -1,4 +1,4 @@
-"""Explanations in steps, and the asks for which nodes are reserved."""
+"""Explanations in steps, and reports of reserved nodes."""
 
 import pytest
 
@@ -26,7 +26,7 @@ PATIENT = f"{{{MANY}, reservation.idle.timeout: 1h}}"
 
 
 def told(nightly: int, properties: str) -> str:
-    """The queues, with a maximum of this number of cores for nightly."""
+    """A configuration in which the queue `nightly` has a maximum of this number of cores."""
     return config(QUEUES % nightly, properties=properties)
 
 
@@ -44,13 +44,13 @@ def driver() -> Driver:
 
 
 def nodes_check(driver: Driver, app_id: str, key: str = "") -> NodesCheck:
-    """The last check of an ask before that of preemption."""
+    """The check of nodes in the explanation of an ask."""
     [found] = [check for check in driver.explain(app_id, key).checks if isinstance(check, NodesCheck)]
     return found
 
 
 def idle_and_waiting(driver: Driver) -> None:
-    """Three nodes reserved for nightly, which is then at its maximum, and one for etl, which waits."""
+    """Reserve three nodes for `nightly`, which is then above its maximum, and one for an ask of `etl`."""
     driver.do(asks(*(ask("night", f"big{number}", vcore=8_000) for number in range(3))))
     driver.do(asks(ask("etl", "big", vcore=7_000)))
     driver.wait(3)
@@ -159,7 +159,7 @@ def test_explain_shows_the_bound_on_reservations(properties: str, bound: Reserva
 
 
 def test_very_many_reservations_of_a_node_are_read_in_steps(driver: Driver) -> None:
-    """Of very many reservations of a node a few can be read at once, and all with pauses, by time."""
+    """Of many reservations of a node the first few can be read at once, and all in steps, by time."""
     many = 5
     keys = [f"r{number}" for number in range(many)]
     driver.do(asks(*(ask("etl", key, vcore=9_000, required_node="n1") for key in keys)))
@@ -178,7 +178,7 @@ def test_very_many_reservations_of_a_node_are_read_in_steps(driver: Driver) -> N
 
 
 def test_a_reservation_that_ends_during_a_pause_is_left_out(driver: Driver) -> None:
-    """A reservation that ends during a pause is reported as ended, and left out of lists."""
+    """A reservation that ends while it is read is left out of lists and explanations."""
     idle_and_waiting(driver)
     driver.do(asks(ask("busy", "fill0", vcore=4_000), ask("busy", "fill1", vcore=4_000)))
     driver.do(apps(app("late", "root.a")), asks(ask("late", "l", vcore=3_000)))
@@ -197,7 +197,7 @@ def test_a_reservation_that_ends_during_a_pause_is_left_out(driver: Driver) -> N
 
 
 def test_the_reason_of_a_reservation_agrees_with_the_review(driver: Driver) -> None:
-    """A reservation has a check as its reason exactly if the review finds its ask idle."""
+    """A reservation is reported with a blocking check exactly if the review considers it idle."""
     idle_and_waiting(driver)
     partition = driver.partition
     reserved = partition.wakeups.reserved
@@ -211,7 +211,7 @@ def test_the_reason_of_a_reservation_agrees_with_the_review(driver: Driver) -> N
 
 
 def test_the_census_counts_reserved_amounts(driver: Driver) -> None:
-    """The census has reserved nodes and amounts by queue, and those of asks that cannot use them."""
+    """The census has reserved nodes and amounts by queue, separately for asks that cannot use their nodes."""
     idle_and_waiting(driver)
     *_, census = driver.views.census(DEFAULT)
     assert census is not None
@@ -273,7 +273,7 @@ MOST = 200
 def test_explain_gives_up_if_the_ask_changes_at_each_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If the explained ask is removed at each step, and another one added, the answer says so."""
+    """If the explained ask is removed and another added at each step, the answer says so."""
     monkeypatch.setattr(explain, "STEP", 1)
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n", vcore=1)))

@@ -1,4 +1,4 @@
-"""Field tables: reports that are read by them, and other forms that rename them."""
+"""Tables of the fields of reports, and forms of reports with other names of fields."""
 
 from types import UnionType
 from typing import Any, get_args, get_origin
@@ -15,7 +15,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def is_of(value: Any, kind: Any) -> bool:
-    """True if a value has the type of its field, where that is a class."""
+    """True if a value has the type of its field."""
     kind = get_args(kind)[0] if hasattr(kind, "__metadata__") else kind
     kind = getattr(kind, "__supertype__", kind)
     if not isinstance(kind, UnionType):
@@ -25,7 +25,7 @@ def is_of(value: Any, kind: Any) -> bool:
 
 @pytest.fixture
 def driver() -> Driver:
-    """An application with an allocation."""
+    """A core with an application that has an allocation."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -37,7 +37,7 @@ def driver() -> Driver:
 
 
 def test_reports_have_values_of_the_types_in_their_tables(driver: Driver) -> None:
-    """A field that is read by its name exists, and has the type in the table."""
+    """Each field in the table of a report exists, and has the type of the table."""
     views = driver.views
     reports: list[Any] = [
         views.partition(DEFAULT),
@@ -54,7 +54,7 @@ def test_reports_have_values_of_the_types_in_their_tables(driver: Driver) -> Non
 
 
 def test_a_report_does_not_change_after_it_was_made(driver: Driver) -> None:
-    """A report has copies of running totals, which do not change with them."""
+    """Amounts in a report are copies, which do not change with the running totals."""
     before = driver.queue("root").allocated
     assert before == {"vcore": 1}
     driver.do(asks(ask("one", "k2", vcore=1)))

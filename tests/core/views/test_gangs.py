@@ -61,7 +61,7 @@ def started(predicates: PredicatePolicy | None = None, style: str = "Hard") -> D
 
 @pytest.fixture
 def driver() -> Driver:
-    """A driver with the gang."""
+    """A core with a hard gang."""
     return started()
 
 
@@ -71,7 +71,7 @@ def waiting(driver: Driver) -> list[AskReport]:
 
 
 def stopping(driver: Driver) -> dict[str, str]:
-    """The reasons of the gang's allocations that are being stopped."""
+    """The gang's allocations that are being stopped, with the reasons."""
     return {item.key: why for item, why, *_ in listed(driver.views.allocations(NAME, "gang")) if why}
 
 
@@ -128,7 +128,7 @@ def test_the_explanation_of_a_gang_placed_whole_has_no_preemption(tags: dict[str
 
 
 def test_an_ask_names_the_placeholder_that_it_replaces(driver: Driver) -> None:
-    """A replacement names its placeholder, and is a pending ask until the RM has stopped that."""
+    """A replacement names its placeholder, and counts as a pending ask until the RM has stopped that one."""
     driver.do(asks(real("r", "g", 2)))
     gang = driver.app("gang")
     assert [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)] == [("r", "p1", "")]
@@ -152,7 +152,7 @@ def test_an_ask_names_the_placeholder_that_it_replaces(driver: Driver) -> None:
 
 
 def test_a_completed_replacement_is_reported(driver: Driver) -> None:
-    """Once the RM has confirmed, the replacement is reported as running, and its placeholder as replaced."""
+    """After the RM's confirmation a replacement is reported as running, and its placeholder as replaced."""
     driver.do(asks(real("r", "g", 2)))
     driver.do(releases(release("gang", "p1", why=TerminationType.PLACEHOLDER_REPLACED)))
     gang = driver.app("gang")
@@ -169,7 +169,7 @@ def test_a_completed_replacement_is_reported(driver: Driver) -> None:
 
 
 def test_a_replacement_on_another_node_is_reported_as_an_ask() -> None:
-    """Until a replacement on another node is complete, its room is booked and the RM is not notified."""
+    """A replacement on another node is reported as an ask with booked room until it is complete."""
     driver = started(predicates=PredicatePolicy())
     driver.do(nodes(node("n2", vcore=5)))
     wanted = replace(ask("gang", "r", predicate="x", vcore=3), task_group="h")
@@ -197,7 +197,7 @@ def test_a_replacement_on_another_node_is_reported_as_an_ask() -> None:
 
 
 def test_timed_out_placeholders_are_reported_as_being_stopped(driver: Driver) -> None:
-    """A timed-out placeholder counts as such at once, and is being stopped until the RM confirms."""
+    """A timed-out placeholder counts as timed out at once, and as being stopped until the RM confirms."""
     driver.do(asks(ask("gang", "runs", vcore=1)))
     driver.wait(61.0)
     gang = driver.app("gang")
@@ -210,7 +210,7 @@ def test_timed_out_placeholders_are_reported_as_being_stopped(driver: Driver) ->
 
 
 def test_a_replacement_with_an_open_check_is_assumed() -> None:
-    """A replacement with an open check has a placeholder and a node, and no stop was requested."""
+    """A replacement with an open check has a placeholder and an assumed node; no stop is requested yet."""
     driver = started(predicates=PredicatePolicy())
     driver.do(asks(replace(ask("gang", "r", predicate="x", vcore=2), task_group="g")))
     asks_of_it = [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)]
@@ -246,7 +246,7 @@ def test_a_victim_is_reported_as_being_stopped(driver: Driver) -> None:
 
 @pytest.mark.parametrize(("style", "state"), [("Soft", "Resuming"), ("Hard", "Failing")])
 def test_asks_dropped_by_a_timeout_are_not_found(style: str, state: str) -> None:
-    """An ask that a timeout has dropped is not found; the error has the application's state."""
+    """The explanation of an ask that a timeout has dropped is an error with the state of the application."""
     driver = Driver()
     gang = app("gang", "root.a", gang={"vcore": 99}, style=style, timeout=60)
     driver.do(register(CONFIG), nodes(node("n1", vcore=10)), apps(gang))

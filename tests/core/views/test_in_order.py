@@ -10,15 +10,15 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def test_names_are_sorted_in_parts_with_pauses() -> None:
-    """The order of names does not depend on the input, and one part is sorted at a time."""
+    """Names are sorted in parts, with a pause for each part, whatever the order of the input."""
     names = [f"{number:05}" for number in range(3 * RUN)]
     found = list(InOrder(names[::-1]))
     assert found == [None] * 3 + names
     assert list(InOrder[str]([])) == []
 
 
-def test_names_after_a_token() -> None:
-    """The name in a token need not exist, and the total does not depend on it."""
+def test_a_list_continues_after_the_name_in_a_token() -> None:
+    """The name in a token need not exist, and does not change the total."""
     names = InOrder(["d", "b", "c", "a"])
     assert [name for name in names.behind("b") if name] == ["c", "d"]
     assert [name for name in names.behind("bb") if name] == ["c", "d"]
@@ -27,7 +27,7 @@ def test_names_after_a_token() -> None:
 
 
 def test_unwanted_names_are_skipped_in_parts() -> None:
-    """A list of the applications of one queue skips very many others in parts."""
+    """A list of the applications of one queue pauses while it skips applications of other queues."""
     driver = Driver()
     driver.do(register(config("[{name: few}, {name: many}]")))
     driver.do(apps(*(app(f"many-{number:04}", "root.many") for number in range(2 * RUN))))
@@ -41,7 +41,7 @@ def test_unwanted_names_are_skipped_in_parts() -> None:
 
 
 def test_a_scan_for_allocations_pauses_among_very_many_asks() -> None:
-    """A reader of allocations may pause although none of many asks in a row has one."""
+    """A reader of allocations may pause while it passes many asks without an allocation."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), apps(app("one", "root.a")))
     driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(3 * RUN))))

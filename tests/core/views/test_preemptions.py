@@ -1,4 +1,4 @@
-"""Reports of preemption: the list of victims, and the explanation of an ended one."""
+"""Reports of preemption: the list of victims, and explanations of ended victims."""
 
 import pytest
 
@@ -15,7 +15,7 @@ NAME = PartitionName("[rm1]default")
 
 @pytest.fixture
 def driver() -> Driver:
-    """An application with one allocation in a queue."""
+    """A core with an application that has one allocation in root.low."""
     driver = Driver()
     driver.do(
         register(CONFIG),
@@ -33,7 +33,7 @@ def partition(driver: Driver) -> Partition:
 
 
 def test_victims_are_listed_the_latest_first(driver: Driver, partition: Partition) -> None:
-    """Victims are listed the latest first: all, those of an application, of a key, or of both."""
+    """Victims are listed latest first: all, or those of an application, of a key, or of both."""
     for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
         partition.ledger.note(victim(key, app_id))
 
@@ -82,7 +82,7 @@ def test_an_ended_victim_is_explained(
 
 
 def test_a_new_ask_under_the_key_of_a_victim_is_explained(driver: Driver, partition: Partition) -> None:
-    """The explanation has the present state of the key first, followed by the end of the victim."""
+    """The explanation has the present state of the key, followed by the end of the earlier victim."""
     driver.do(asks(ask("low", "waits", vcore=99), ask("low", "never", vcore=99)))
     for key in ("there", "waits"):
         partition.ledger.note(victim(key, released=TIME))
@@ -94,7 +94,7 @@ def test_a_new_ask_under_the_key_of_a_victim_is_explained(driver: Driver, partit
 
 
 def test_unknown_asks_are_not_found(driver: Driver, partition: Partition) -> None:
-    """The error is the same for an unknown key and an unknown application."""
+    """Explanations of an unknown key or application raise NotFound, even if the ledger has a victim."""
     partition.ledger.note(victim("v"))
     with pytest.raises(NotFound, match="application low has no ask w"):
         driver.explain("low", "w")

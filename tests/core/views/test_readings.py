@@ -25,7 +25,7 @@ def driver() -> Driver:
 
 
 def test_a_reading_of_a_request_has_its_state(driver: Driver) -> None:
-    """The reading of a pending request is an ask, and that of an allocated one has its node."""
+    """A pending request is read as an ask, and an allocated request with its node."""
     waits, runs = driver.views.requests(NAME, APP)
     assert (waits.ask.key, runs.ask.key) == ("waits", "runs")
     assert runs.allocation is not None
@@ -50,7 +50,7 @@ def test_unknown_objects_have_no_reading(driver: Driver) -> None:
 
 
 def test_the_reading_of_a_victim_has_its_loss(driver: Driver) -> None:
-    """The reading of a victim has its lost work since the placement, and the requested stop."""
+    """A victim is read with the work lost since its placement, and with the requested stop."""
     driver.now += 5.0
     key = AllocationKey("runs")
     assert driver.views.seconds_lost(NAME, APP, key, driver.now) == 5.0

@@ -1,4 +1,4 @@
-"""The reasons why all asks wait, counted."""
+"""The counted reasons for which asks wait."""
 
 from collections import Counter
 
@@ -15,7 +15,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 
 def found(driver: Driver) -> list[WaitingAsks]:
-    """All rows, with the pauses skipped."""
+    """All rows of the report, without the pauses."""
     return [row for row in driver.views.reasons(DEFAULT) if row is not None]
 
 
@@ -25,7 +25,7 @@ def waiting(driver: Driver) -> dict[tuple[str, str, str], int]:
 
 
 def test_asks_are_counted_by_blocker_and_subject() -> None:
-    """The subject is the queue at its maximum, even above the asks' queue, or the user in a queue."""
+    """The subject is the queue at its maximum, which may be above the leaf, or the user in a queue."""
     limits = "limits: [{limit: x, users: [bob], maxresources: {vcore: 2m}}]"
     driver = Driver()
     driver.do(
@@ -44,7 +44,7 @@ def test_asks_are_counted_by_blocker_and_subject() -> None:
 
 
 def test_the_cause_of_a_class_is_its_most_frequent_shortage() -> None:
-    """Asks of a class count under the cause of most nodes; a missing required node is a cause."""
+    """Asks of a class count under the shortage of most nodes; a missing required node counts as well."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -62,7 +62,7 @@ def test_the_cause_of_a_class_is_its_most_frequent_shortage() -> None:
 
 
 def test_asks_that_would_delay_a_shadow_start_have_that_reason() -> None:
-    """The code of such asks is that of their explanations; the holder itself lacks room."""
+    """Asks that would delay a shadow start count under that reason; the holder lacks room on nodes."""
     driver = Driver()
     large = [ask("two", f"l{n}", vcore=9, tags={RUNTIME: "50"}) for n in range(2)]
     driver.do(
@@ -82,7 +82,7 @@ def test_asks_that_would_delay_a_shadow_start_have_that_reason() -> None:
     assert (behind.app_id, behind.key, dict(behind.causes)) == ("three", "late", {})
 
 
-def test_very_many_classes_are_compared_with_some_nodes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_very_many_classes_are_compared_with_only_some_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The total is right, the code is that of the scheduler, and the work is bounded."""
     monkeypatch.setattr(reasons, "MOST_LOOKS", 20)
     monkeypatch.setattr(reasons, "LEAST_NODES", 2)

@@ -13,7 +13,7 @@ DEFAULT = PartitionName("[rm1]default")
 
 @pytest.fixture
 def driver() -> Driver:
-    """Two nodes of 10 with an allocation of 6 each; the first one is reserved for an ask of 5."""
+    """Two nodes of 10 with an allocation of 6 each; the first node is reserved for an ask of 5."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}, {name: b}]")),
@@ -53,7 +53,7 @@ def test_an_ended_reservation_is_in_no_report(driver: Driver) -> None:
 
 
 def test_reservations_are_listed_by_node_and_time(driver: Driver) -> None:
-    """The reservations of a partition are listed by node, the oldest first, from any node on."""
+    """Reservations are listed by node, the oldest first, beginning with any node."""
     driver.do(asks(ask("app-3", "late", vcore=5, required_node="n2")))
     driver.wait(1)
     driver.do(asks(ask("app-1", "later", vcore=5, required_node="n2")))
@@ -82,6 +82,6 @@ def test_a_reservation_that_ends_during_a_read_is_skipped(driver: Driver) -> Non
 
 
 def test_queues_list_accepted_applications_with_a_reservation(driver: Driver) -> None:
-    """A leaf, and each queue above it, lists an accepted application with a reservation as running soon."""
+    """A leaf, and each queue above, lists its accepted applications that have a reservation."""
     running = {queue.path: queue.allocating_accepted for queue in queues_in(driver.views, DEFAULT)}
     assert running == {"root": ("app-2",), "root.a": ("app-2",), "root.b": ()}

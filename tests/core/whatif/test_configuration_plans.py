@@ -30,7 +30,7 @@ def settled(
     predicates: PredicatePolicy | None = None,
     nodes_: int = 1,
 ) -> Driver:
-    """A core with nodes of 10 milli-cores, application `a` in root.a and `b` in root.b."""
+    """A core with nodes of 10 milli-cores, the application `a` in root.a, `b` in root.b, and these asks."""
     driver = Driver()
     driver.do(register(config(queues, rest=rest), predicates=predicates))
     driver.do(nodes(*(node(f"n{i}", vcore=10) for i in range(nodes_))))
@@ -60,7 +60,7 @@ def several(app_id: str, number: int, vcore: int) -> list[Ask]:
 
 @pytest.mark.row(120)
 def test_a_plan_has_the_victims_of_a_lowered_maximum() -> None:
-    """Victims have the seconds until their stop, and the queue has its excess."""
+    """Each victim has the seconds until its stop, and the queue has its excess."""
     slow = "properties: {quota.preemption.delay: 20s}"
     driver = settled(
         f"[{{name: a, resources: {{max: {{vcore: 8m}}}}, {slow}}}, {{name: b}}]",
@@ -77,7 +77,7 @@ def test_a_plan_has_the_victims_of_a_lowered_maximum() -> None:
 
 
 def test_a_plan_ends_after_an_hour() -> None:
-    """A plan with a delay beyond the longest horizon is incomplete."""
+    """A plan looks an hour ahead; with a longer delay of enforcement it is incomplete."""
     slow = "properties: {quota.preemption.delay: 2h}"
     driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2), rest=QUOTA)
     plan = planned(
@@ -88,7 +88,7 @@ def test_a_plan_ends_after_an_hour() -> None:
 
 @pytest.mark.row(120)
 def test_a_plan_lists_users_above_a_limit() -> None:
-    """A user above a wildcard's limit is listed with resources and applications."""
+    """A user above the limit of a wildcard is listed with usage of resources and applications."""
     driver = settled("[{name: a}, {name: b}]", *several("a", 2, vcore=2), *several("b", 1, vcore=2))
     [limit] = planned(driver, "[{name: a}, {name: b}]", rest=LIMITED).exceeded_limits
     assert (limit.kind, limit.name, limit.queue) == ("user", "ann", "root")
@@ -97,7 +97,7 @@ def test_a_plan_lists_users_above_a_limit() -> None:
 
 
 def test_a_plan_respects_budgets() -> None:
-    """A plan with a higher maximum places no more than the remaining budget over all RMs."""
+    """A plan of a higher maximum places only asks within the remaining budget over all RMs."""
     driver = settled("[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 4, vcore=2))
     budget = Budget(name="all", limit={"vcore": 4}, members=(BudgetPattern(),))
     driver.do(SetBudgets(budgets=[budget]))
@@ -129,7 +129,7 @@ def test_a_plan_lists_drained_and_removed_queues() -> None:
 
 
 def test_a_plan_removes_a_partition() -> None:
-    """In a removed partition allocations are victims, and pending asks are blocked."""
+    """Allocations of a partition that would be removed are victims, and its pending asks are blocked."""
     driver = Driver()
     text = config("[{name: a}]") + config("[{name: a}]", name="second").partition("\n")[2]
     driver.do(register(text))
@@ -148,7 +148,7 @@ def test_a_plan_removes_a_partition() -> None:
 
 
 def test_a_plan_lists_asks_with_another_blocker() -> None:
-    """Asks whose blocking check changes are listed with both checks; others are not."""
+    """Asks whose blocking check would change are listed with both checks, and other asks are not."""
     driver = settled(
         "[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]",
         *several("a", 2, vcore=2),
@@ -185,7 +185,7 @@ def test_a_plan_ends_when_its_cpu_time_is_used_up() -> None:
 
 
 def test_a_plan_has_bounded_lists_and_full_counts() -> None:
-    """Each list has at most a thousand entries, and a count of all."""
+    """Each list has at most a thousand entries, with a count of all entries."""
     driver = settled("[{name: a, resources: {max: {vcore: 0m}}}, {name: b}]", nodes_=150)
     driver.do(asks(*(ask("a", f"k{i}", vcore=1) for i in range(MOST + 7))))
     plan = planned(driver, "[{name: a}, {name: b}]")
@@ -200,7 +200,7 @@ def defaults(text: str) -> dict[tuple[str, str], tuple[str, str]]:
 
 
 def test_values_in_the_text_are_not_listed_as_defaults() -> None:
-    """A value in the text is no default, even if it equals one; a null value is one."""
+    """A value in the text is not listed, even if it equals the default; a null value is."""
     text = config(
         "[{name: a, maxapplications: 0, submitacl: null, resources: {max: {vcore: 1}}}, {name: b}]",
         rest="nodesortpolicy: fair\npreemption: {enabled: true}",
@@ -218,7 +218,7 @@ def test_values_in_the_text_are_not_listed_as_defaults() -> None:
 
 
 def test_inherited_values_name_their_ancestor() -> None:
-    """An inherited property names the nearest ancestor that sets it; others are defaults."""
+    """The origin of an inherited property is the nearest ancestor that sets it; other values are defaults."""
     text = (
         "partitions: [{name: default, queues: [{name: root, submitacl: '*', "
         "properties: {color: red, preemption.delay: 9s, priority.offset: 5}, queues: ["
@@ -234,7 +234,7 @@ def test_inherited_values_name_their_ancestor() -> None:
 
 
 def test_listed_defaults_are_those_in_force() -> None:
-    """Each listed default, written as a text, has the same effect as a missing property."""
+    """Each listed default has the same effect in a configuration as a missing property."""
     said = {key: value for key, value in PROPERTY_DEFAULTS.items() if value not in NO_VALUES}
     assert settings_of(said) == QueueSettings()
     unsaid: list[str] = []
@@ -246,7 +246,7 @@ NO_VALUES = {"none", "never", "off"}
 """Words for missing values."""
 
 
-def test_a_plan_without_a_text_is_that_of_the_default() -> None:
+def test_an_update_without_a_text_is_planned_with_the_default() -> None:
     """An update without a text is planned with the scheduler's default configuration."""
     driver = settled("[{name: a}, {name: b}]")
     plan = plan_of(driver, UpdateConfiguration(rm_id=RmId("rm1")))
@@ -258,7 +258,7 @@ def test_a_plan_without_a_text_is_that_of_the_default() -> None:
 
 
 def test_limits_that_were_exceeded_before_are_marked() -> None:
-    """A limit that was exceeded as much before is marked, and one that becomes tighter is new."""
+    """A limit that is exceeded as much as before is marked; a limit that becomes tighter is not."""
     wanted = [*several("a", 2, vcore=2), *several("b", 1, vcore=2)]
     driver = settled("[{name: a}, {name: b}]", *wanted)
     driver.do(reload(config("[{name: a}, {name: b}]", rest=LIMITED)))
@@ -272,7 +272,7 @@ def test_limits_that_were_exceeded_before_are_marked() -> None:
 
 
 def test_queues_that_were_above_their_maxima_before_are_not_counted() -> None:
-    """A queue with the same excess as before does not count; one with less room does."""
+    """A queue with the same excess as before does not count; a queue with a lower maximum does."""
     driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2))
     tight = "[{name: a, resources: {max: {vcore: %dm}}, properties: {color: %s}}, {name: b}]"
     driver.do(reload(config(tight % (6, "red"))))
@@ -286,7 +286,7 @@ def test_queues_that_were_above_their_maxima_before_are_not_counted() -> None:
 
 
 def test_changed_queues_are_counted_beyond_the_end_of_the_list() -> None:
-    """After a thousand listed queues, further drained ones are counted."""
+    """Beyond a thousand listed queues, further drained queues are counted."""
     names = [f"q{i:04}" for i in range(MOST + 5)]
     queues = ", ".join(f"{{name: {name}}}" for name in names)
     driver = settled(f"[{queues}, {{name: y}}, {{name: z}}]")
@@ -298,7 +298,7 @@ def test_changed_queues_are_counted_beyond_the_end_of_the_list() -> None:
 
 
 def test_newly_blocked_asks_are_counted() -> None:
-    """Newly blocked asks are those that a check blocks now, and none did before."""
+    """Asks that a check blocks only after the update are counted as newly blocked."""
     driver = settled("[{name: a}, {name: b}]")
     driver.send(asks(*several("a", 3, vcore=2)))
     plan = planned(driver, "[{name: a, resources: {max: {vcore: 3m}}}, {name: b}]")
@@ -306,7 +306,7 @@ def test_newly_blocked_asks_are_counted() -> None:
 
 
 def test_a_plan_of_an_rm_on_hold_is_incomplete() -> None:
-    """The plan of an RM on hold has the reason, and lists its queues."""
+    """The plan of an RM on hold has the reason of the hold, and lists the changed queues."""
     driver = settled("[{name: a, resources: {max: {vcore: 2m}}}, {name: b}]", *several("a", 2, vcore=2))
     driver.do(SetHold(rm_id=RmId(RM), hold=Hold.OUTBOX_FULL, on=True))
     plan = planned(driver, "[{name: a}, {name: b}]")

@@ -36,7 +36,7 @@ REST = "preemption: {enabled: false}"
 
 
 def begun(*sizes: int, running: tuple[str, int] = ("root.b", 1)) -> Driver:
-    """A core with nodes of these milli-cores, and an allocation of 1 milli-core or more on each."""
+    """A core with nodes of these milli-cores, and running allocations of 1 milli-core in the given queue."""
     driver = Driver()
     driver.do(register(config(QUEUES, rest=REST)))
     driver.do(nodes(*(node(f"n{at}", vcore=size) for at, size in enumerate(sizes))))
@@ -46,7 +46,7 @@ def begun(*sizes: int, running: tuple[str, int] = ("root.b", 1)) -> Driver:
 
 
 def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
-    """The confirmed trials, those that free a node first, or else those without other asks."""
+    """The texts of confirmed trials; trials without other asks are made only if none is confirmed."""
     name = WaitingAskName(RmId("rm1"), "default", AppId(app_id), AllocationKey(key))
     confirmed: list[StartTrial] = []
     for alone, adds_node in product((False, True), repeat=2):
@@ -62,7 +62,7 @@ def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
 
 
 def test_a_start_with_victims_or_an_unasked_rm_is_reported_as_such() -> None:
-    """A start with victims is not immediate; an RM that judges nodes may refuse the node."""
+    """The text of a trial says if allocations are stopped first, and if the RM may refuse the node."""
     trial = StartTrial(changes=(), node_id="n1", stopped=3, unasked=True)
     assert trial.text() == (
         "it starts without any change, on n1 once 3 allocations are stopped, if its RM accepts the node"
@@ -156,7 +156,7 @@ CASES = {
 def test_an_ask_starts_with_each_reported_change(
     world: tuple[tuple[int, ...], tuple[str, int]], wanted: tuple[str, list[int]], told: list[str]
 ) -> None:
-    """With each reported change the last ask starts, and every printed change was tried."""
+    """The last ask starts with each reported change, as a trial on a copy confirms."""
     driver = begun(*world[0], running=world[1])
     queue, sizes = wanted
     driver.do(apps(app("new", queue)), asks(*(ask("new", f"w{at}", vcore=s) for at, s in enumerate(sizes))))
@@ -180,7 +180,7 @@ def test_applications_that_start_earlier_are_allowed_for() -> None:
     ids=["drained", "taken by another scheduler"],
 )
 def test_only_a_node_that_then_takes_the_ask_is_freed(change: Command) -> None:
-    """The freed node is the one with fewest allocations that takes the ask afterwards."""
+    """Of nodes that would take the ask when empty, the node with the fewest allocations is freed."""
     driver = begun(4, 3, running=("root.b", 7))
     driver.do(change, apps(app("new", "root.b")), asks(ask("new", "w", vcore=2)))
     assert "with node n0 free of its 4 allocations it starts at once on n0" in outcomes(driver, "new", "w")
@@ -206,7 +206,7 @@ LACKING = {
 def test_shortages_are_reported_without_a_trial(
     sizes: tuple[int, ...], running: tuple[str, int], wanted: int, told: str
 ) -> None:
-    """A shortage has the present amount beside the missing one; an ask that does not wait has none."""
+    """A shortage has the needed and the present amount; an ask that does not wait has no shortage."""
     driver = begun(*sizes, running=running)
     driver.do(apps(app("new", running[0])))
     driver.scheduler.handle(asks(ask("new", "w", vcore=wanted)), driver.now)
@@ -220,7 +220,7 @@ def test_shortages_are_reported_without_a_trial(
             next(driver.scheduler.start_lacks(name._replace(app_id=AppId(app_id), key=AllocationKey(key))))
 
 
-def test_shortages_are_those_at_the_end_of_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shortages_have_the_state_at_the_end_of_the_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nodes removed during a pause are left out of shortages, and a removed ask gives None."""
     monkeypatch.setattr(starting, "STEP", 1)
     driver = begun(3, 4, running=("root.b", 7))

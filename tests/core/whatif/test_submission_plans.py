@@ -33,7 +33,7 @@ def planned(driver: Driver, new: NewApplication, *wanted: Ask) -> SubmissionPlan
 
 @pytest.mark.row(120)
 def test_a_plan_has_the_victims_for_the_application() -> None:
-    """Victims are stopped after the delay, and the application's ask is then placed."""
+    """Victims are stopped after the delay of preemption; then the application's ask is placed."""
     plan = planned(settled(), app("new", "root.b"), ask("new", "w", policy="o", vcore=4))
     [victim] = plan.victims
     assert (victim.app_id, victim.rule, victim.beneficiary_key) == ("old", "guarantee", "w")
@@ -88,7 +88,7 @@ def test_a_plan_has_the_placement_rule(rules: str, new: NewApplication, queue: s
 
 
 def test_a_plan_has_the_reason_of_a_rejection() -> None:
-    """The plan of a rejected application has the reason for the RM, and the partition if known."""
+    """The plan of a rejected application has the reason sent to the RM, and the partition if known."""
     plan = planned(settled(), app("old", "root.a"))
     assert plan == SubmissionPlan(
         accepted=False,
@@ -117,7 +117,7 @@ def test_a_gang_is_planned_with_the_quota_in_its_own_tags() -> None:
 
 
 def test_a_core_is_copied_while_an_ask_waits_for_an_answer() -> None:
-    """A copy succeeds although an ask is a dictionary key before all its attributes are copied."""
+    """A core with an assumed ask can be copied for a plan."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy()))
     driver.do(nodes(node("n", vcore=5)), apps(app("old", "root.a")))

@@ -1,4 +1,4 @@
-"""Ageing: the order follows the age of the oldest ask, up to the bound, and nothing else does."""
+"""Defects of ageing: the age of the oldest ask, up to the bound, changes the order and nothing else."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap
@@ -10,21 +10,21 @@ AGEING = (
         "age-without-bound",
         "Ageing.bonus",
         swap("min ( self . most , steps * self . step )", "steps * self.step"),
-        "an application that waits for long comes before everything",
+        "an old application precedes applications of any priority",
         AGES,
     ),
     Defect(
         "leaf-does-not-age",
         "order:raise_by",
         drop("count_raised"),
-        "a leaf keeps its place among its siblings however old its asks are",
+        "a leaf keeps its place among its siblings, whatever the age of its asks",
         AGES,
     ),
     Defect(
         "age-outlives-its-ask",
         "PendingAsks.leave",
         drop("left"),
-        "younger asks inherit the bonus of one that was placed",
+        "younger asks have the age bonus of an ask that was placed",
         AGES,
         nth=1,
     ),
@@ -32,14 +32,14 @@ AGEING = (
         "age-of-what-is-gone",
         "Ages.follow",
         swap("not heap [ 0 ] [ 1 ] . is_pending", "False"),
-        "an ask that was placed or released goes on ageing",
+        "the age bonus of an ask that was placed or released still increases",
         AGES,
     ),
     Defect(
         "moved-without-age",
         "moving:prepare",
         drop("apply_leaf"),
-        "an application that is moved ages as in the queue that it left",
+        "a moved application has the age bonus of its former queue",
         AGES,
         nth=1,
     ),

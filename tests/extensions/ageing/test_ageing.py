@@ -47,14 +47,14 @@ def waiting(properties: str, *, queue: str = "root.a", slots: int = 1) -> Driver
 
 
 def served(driver: Driver, seconds: float, rival: str = "young", priority: int = 2) -> list[str]:
-    """The keys in the order of placement, after another application was submitted and all others released."""
+    """The keys in the order of placement, after the rival has submitted an ask and the room is released."""
     driver.wait(seconds)
     driver.do(asks(ask(rival, "y", vcore=1, priority=priority)))
     return keys(driver.do(releases(release("run", "r"))))
 
 
 def bonus(driver: Driver, app_id: str = "old") -> int:
-    """The bonus by which age raises the application's priority."""
+    """The bonus that age adds to the priority of the application."""
     return driver.partition.applications[AppId(app_id)].bonus
 
 
@@ -76,7 +76,7 @@ def bonus(driver: Driver, app_id: str = "old") -> int:
 def test_an_old_ask_precedes_an_ask_of_higher_priority(
     properties: str, seconds: float, priority: int, first: str
 ) -> None:
-    """After this time, and not before, an old ask precedes a priority, up to the bound."""
+    """An ask precedes one of higher priority after this time and not before, up to the bound."""
     assert served(waiting(properties), seconds, priority=priority) == [first]
 
 
@@ -127,8 +127,8 @@ def test_age_counts_from_the_creation_of_the_ask() -> None:
     assert served(driver, 0.0) == ["o"]
 
 
-def test_the_bonus_is_added_to_the_priority_of_an_operator() -> None:
-    """The bonus is added to the priority that an operator gives to an application."""
+def test_the_bonus_is_added_to_a_priority_set_by_an_operator() -> None:
+    """An application with a priority of -10 and a bonus of 2 precedes an ask of -8, but not one of -7."""
     driver = waiting(AGEING)
     driver.do(change("old", priority=-10))
     assert served(driver, 120.0, priority=-7) == ["y"]
@@ -183,7 +183,7 @@ def test_the_bonus_gives_no_right_to_preempt() -> None:
     assert stopped[:2] == ("rich", "r")
 
 
-def test_the_bonus_protects_from_no_preemption() -> None:
+def test_the_bonus_does_not_protect_an_allocation_from_preemption() -> None:
     """An allocation that was placed by its age is stopped for a younger ask of higher priority."""
     driver = Driver(reservations=False)
     leaves = "[{name: a, properties: {%s}}, {name: b, resources: {guaranteed: {vcore: 1}}, properties: {%s}}]"

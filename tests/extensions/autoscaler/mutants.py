@@ -1,4 +1,4 @@
-"""Asks that wait for a larger cluster: each of them is reported once, and no other ask."""
+"""Defects of the reports of asks that wait for a larger cluster: each is reported once, and no other ask."""
 
 from mutants.defect import Defect
 from mutants.operators import swap, without
@@ -8,7 +8,7 @@ AUTOSCALER = (
         "silence-wants-nodes",
         "_groups",
         without("is_silent_about"),
-        "an autoscaler adds nodes because the RM did not answer",
+        "an autoscaler adds nodes for an ask on which the RM has not answered",
         (
             "extensions/autoscaler/test_outstanding",
             "scenarios/test_scenarios::test_scenario",
@@ -18,7 +18,7 @@ AUTOSCALER = (
         "reported-without-an-end",
         "Inspection._report",
         swap("1", "0"),
-        "all asks of a size are reported in one turn, however many there are",
+        "all asks of one size are reported in one turn, whatever their number",
         ("extensions/autoscaler/test_outstanding",),
         nth=2,
     ),

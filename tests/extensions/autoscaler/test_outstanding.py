@@ -34,7 +34,7 @@ from support.core.steps import last, lines_of_core
 
 
 def told(effects: Iterable[Effect]) -> list[str]:
-    """The asks that were reported to the RM, all with the same reason."""
+    """The reported asks as `application/key`, all with the same reason."""
     states = [s for e in effects if isinstance(e, ContainerStatesChanged) for s in e.states]
     assert {state.reason for state in states} <= {REASON}
     return [f"{state.app_id}/{state.key}" for state in states]
@@ -193,7 +193,7 @@ def _tick(core: Driver, effects: list[Effect]) -> None:
 def test_the_cost_of_a_report_is_linear_in_the_asks_of_a_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Four times the asks of a class cost four times the lines, and no more in one turn."""
+    """Four times the asks of a class run four times the lines of code, and no more of them in one turn."""
     monkeypatch.setattr(outstanding, "PART", 20)
     totals, largest = [], []
     for count in (200, 800):
@@ -245,7 +245,7 @@ def test_entries_for_reports_are_bounded_by_pending_asks() -> None:
 
 
 def test_an_rm_without_the_callback_gets_no_reports() -> None:
-    """An RM without the callback gets no reports, but views show the state (row 129)."""
+    """An RM without the callback has no reports, but views show the state (row 129)."""
     core = Driver()
     core.do(replace(register(config("[{name: a}]")), container_states=False))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))

@@ -15,7 +15,7 @@ B = Queue("b", ROOT, is_leaf=True, managed=True)
 
 
 def found(leaf: Queue, count: int, predicate: str | None = None, **size: int) -> Outstanding:
-    """Submit this number of asks of one size in one application."""
+    """This number of outstanding asks of one size in one application."""
     owner = Application(AppId("app"), leaf.path, UserGroup("ann"), {}, 0.0)
     return Outstanding(
         leaf, owner, AskGroup(owner, (AskClass.of(size, predicate=predicate), "", False)), count
@@ -23,12 +23,12 @@ def found(leaf: Queue, count: int, predicate: str | None = None, **size: int) ->
 
 
 def shapes_of(what: list[Outstanding]) -> list[OutstandingShape]:
-    """The sizes, with the pauses skipped."""
+    """The shapes of these outstanding asks, without the pauses."""
     return [shape for shape in outstanding_shapes(what) if shape is not None]
 
 
 def test_asks_are_counted_by_size_and_queue() -> None:
-    """Asks of one size have one entry, in whichever queue they wait, and however the RM judges nodes."""
+    """Asks of one size share an entry, also over queues and with or without a predicate."""
     shapes = shapes_of(
         [found(A, 3, vcore=1), found(B, 2, "gpu only", vcore=1), found(A, 4, vcore=1, memory=0)]
     )
@@ -37,8 +37,8 @@ def test_asks_are_counted_by_size_and_queue() -> None:
     assert (shape.count, shape.queues) == (9, {"root.a": 7, "root.b": 2})
 
 
-def test_a_reader_of_sizes_may_pause() -> None:
-    """There is a pause for each group, and for each part of sizes that is sorted."""
+def test_the_list_of_sizes_is_made_with_pauses() -> None:
+    """There is a pause for each group of asks, and for each part of the sizes that is sorted."""
     what = [found(A, number % 7, vcore=1 + number) for number in range(2_500)]
     steps = list(outstanding_shapes(what))
     pauses = [step for step in steps if step is None]

@@ -1,4 +1,4 @@
-"""Back-offs of applications: their counts, and their end."""
+"""Defects in the counts and ends of back-offs of applications."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, without
@@ -15,14 +15,14 @@ BACK_OFF = (
         "back-off-outlives-its-application",
         "BackOffs.app_gone",
         drop("cancel"),
-        "the end of a back-off is awaited though the application is gone",
+        "the timer of a back-off fires after the end of its application",
         ("extensions/back_off/test_back_off",),
     ),
     Defect(
         "asks-behind-a-quota-count",
         "backs_off",
         without("stopped"),
-        "asks that exceed a quota by now count as if no node took them",
+        "asks that now exceed a quota count as asks that fit no node",
         ("extensions/back_off/test_counting",),
     ),
 )

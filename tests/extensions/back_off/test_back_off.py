@@ -25,7 +25,7 @@ def backing_off() -> Driver:
 
 
 def end_of(core: Driver) -> object:
-    """The end of the back-off in a report."""
+    """The end of the back-off in the report of the application; 0.0 without a back-off."""
     return core.app("app").extended["backoff_until"]
 
 

@@ -1,4 +1,4 @@
-"""Starts on nodes about which the RM is asked first."""
+"""Shadow starts on nodes that the RM has to accept first."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ CONFIG = config("[{name: a}]", properties="{backfill: easy, reservation.max.node
 def world(count: int, fail: FailMode = FailMode.CLOSED) -> tuple[Driver, list[Effect]]:
     """Nodes of four cores with three in use, the first until 10 s, the second until 20 s, and so on.
 
-    An ask of all of a node waits, and its RM has a say.
+    An ask as large as a node waits, and the RM judges nodes.
     """
     driver = Driver()
     driver.do(register(CONFIG, predicates=PredicatePolicy(deadline=1.0, fail_mode=fail)))
@@ -39,27 +39,27 @@ def world(count: int, fail: FailMode = FailMode.CLOSED) -> tuple[Driver, list[Ef
 
 
 def asked(effects: Sequence[Effect]) -> list[tuple[int, list[str]]]:
-    """Number and nodes of each question; none is about an ask that is to start now."""
+    """Number and nodes of each check in the effects, all of which are for later starts."""
     found = checks_in(effects)
     assert not any(one.allocate for one in found)
     return [(one.check, [*map(str, one.nodes)]) for one in found]
 
 
 def answer(driver: Driver, check: int, refused: Sequence[str] = ()) -> list[Effect]:
-    """The RM refuses these nodes, and accepts the others."""
+    """Answer the check: the RM refuses these nodes, and accepts all others."""
     refusals = [NodeRefusal(node_id=NodeId(one), reason="taint") for one in refused]
     answers = [PredicateAnswer(check, refusals)]
     return driver.do(AnswerPredicates(rm_id=RmId("rm1"), answers=answers))
 
 
 def starts(driver: Driver) -> list[tuple[float, list[str]]]:
-    """Seconds from the beginning, and nodes, of the starts that are held."""
+    """The shadow starts: seconds after the start of the test, and nodes."""
     shadows = starts_of(driver.partition).shadows
     return [(one.start - START, [str(node.node_id) for node in one.nodes]) for one in shadows]
 
 
-def test_a_start_is_told_once_the_rm_has_agreed_to_its_node() -> None:
-    """Before that no room is held; a start on a refused node is never published."""
+def test_a_start_is_published_once_the_rm_has_accepted_its_node() -> None:
+    """Before the RM has answered, no room is held; a start on a refused node is never published."""
     driver, effects = world(3)
     [(check, about)] = asked(effects)
     assert (about, starts(driver)) == (["n000"], [])
@@ -69,8 +69,8 @@ def test_a_start_is_told_once_the_rm_has_agreed_to_its_node() -> None:
     assert starts(driver) == [(30.0, ["n002"])]
 
 
-def test_a_few_questions_find_the_one_node_that_the_rm_lets_have() -> None:
-    """Each question names about twice as many nodes as the one before."""
+def test_a_few_questions_find_the_only_node_that_the_rm_accepts() -> None:
+    """Six questions are enough for 40 nodes: each names about twice as many nodes as the one before."""
     driver, effects = world(40)
     questions = 0
     while found := asked(effects):
@@ -80,8 +80,8 @@ def test_a_few_questions_find_the_one_node_that_the_rm_lets_have() -> None:
     assert (starts(driver), questions) == ([(400.0, ["n039"])], 6)
 
 
-def test_where_the_rm_refuses_all_nodes_the_ask_pauses() -> None:
-    """The RM is asked about each node once, and others are planned."""
+def test_an_ask_whose_nodes_are_all_refused_lets_others_hold_a_start() -> None:
+    """After the RM has refused each node once, the next ask is planned."""
     driver, effects = world(3)
     while found := asked(effects):
         [(check, about)] = found
@@ -92,7 +92,7 @@ def test_where_the_rm_refuses_all_nodes_the_ask_pauses() -> None:
 
 
 def test_one_question_is_open_for_each_start_that_may_be_held() -> None:
-    """The next ask is not planned in between: it would hold the only start of `easy`."""
+    """While the RM is asked for the first ask, the next one gets no start: `easy` allows only one."""
     driver, effects = world(3)
     [(check, _)] = asked(effects)
     driver.do(apps(app("second", "root.a")))
@@ -102,8 +102,8 @@ def test_one_question_is_open_for_each_start_that_may_be_held() -> None:
     assert starts(driver) == [(10.0, ["n000"])]
 
 
-def test_a_silent_rm_holds_up_a_start_for_its_deadline() -> None:
-    """The nodes count as refused or as accepted then, by the RM's fail mode."""
+def test_a_silent_rm_delays_a_start_until_the_deadline_of_its_answer() -> None:
+    """At the deadline nodes count as accepted with the fail mode OPEN, and as refused with CLOSED."""
     driver, _ = world(1, FailMode.OPEN)
     driver.wait(1.1)
     assert starts(driver) == [(10.0, ["n000"])]
@@ -114,7 +114,7 @@ def test_a_silent_rm_holds_up_a_start_for_its_deadline() -> None:
     assert starts(driver) == [(10.0, ["n000"])]
 
 
-def test_a_holder_keeps_its_start_until_the_rm_has_agreed_to_another_node() -> None:
+def test_a_holder_keeps_its_start_until_the_rm_has_accepted_another_node() -> None:
     """The start is kept if its node is removed, and if an earlier start may be possible."""
     driver, effects = world(3)
     [(check, _)] = asked(effects)

@@ -1,4 +1,4 @@
-"""Backfill compared with textbook backfill, on loads like those of batch systems."""
+"""Backfill compared with textbook backfill, on loads of batch systems."""
 
 from collections.abc import Mapping, Sequence
 
@@ -13,11 +13,11 @@ from support.reference_backfill import Conservative, Job, easy, first_come, load
 PROCESSORS = 16
 
 MOST_WAITING = 16
-"""Jobs that hold a start with `conservative`: with more the others have none, unlike in textbooks."""
+"""The most jobs with a planned start under `conservative`; textbooks plan a start for every job."""
 
 
-def test_the_reference_backfills_by_hand() -> None:
-    """Four processors: the results of first-come-first-served and EASY can be checked by hand."""
+def test_the_reference_agrees_with_results_by_hand() -> None:
+    """On four processors, first-come-first-served and EASY start jobs at the times computed by hand."""
     jobs = [
         Job(1, 0, 3, 10, 10),
         Job(2, 1, 4, 10, 10),  # waits for all: shadow start 10
@@ -31,7 +31,7 @@ def test_the_reference_backfills_by_hand() -> None:
     jobs = [Job(1, 0, 3, 10, 10), Job(2, 1, 3, 5, 5), Job(3, 2, 1, 50, 50), Job(4, 3, 1, 50, 50)]
     assert played(jobs, 4, easy) == {1: 0, 2: 10, 3: 2, 4: 15}
     assert played(jobs, 4, Conservative()) == {1: 0, 2: 10, 3: 2, 4: 15}
-    # The fourth one fits before the start of the third, and the fifth one only after its end.
+    # The fourth job fits before the start of the third, and the fifth job only after the third has ended.
     jobs = [
         Job(1, 0, 3, 20, 20),
         Job(2, 0, 1, 10, 10),
@@ -43,8 +43,8 @@ def test_the_reference_backfills_by_hand() -> None:
     assert Batch(4, backfill="conservative", gangs=False).play(jobs) == {1: 0, 2: 0, 3: 20, 4: 10, 5: 25}
 
 
-def test_beside_backfill_nodes_that_stay_spread_are_noted() -> None:
-    """Backfill with the node order `fair` is accepted, with a note; with any other, or off, there is none."""
+def test_backfill_with_the_node_order_fair_is_noted() -> None:
+    """Backfill with the node order `fair` is accepted with a note; other orders, and `off`, have no note."""
     found = [
         configuration(config("[{name: a}]", rest=f"nodesortpolicy: {order}", properties=backfill)).notes
         for order in ("fair", "auto", "binpacking")
@@ -53,8 +53,8 @@ def test_beside_backfill_nodes_that_stay_spread_are_noted() -> None:
     assert [len(notes) for notes in found] == [1, 0, 0, 0, 0, 0]
 
 
-def test_looks_after_ends_have_a_budget() -> None:
-    """More work than that at one time has to wait until as much is paid back."""
+def test_searches_after_ends_have_a_budget() -> None:
+    """After work beyond the budget the next search waits until time has restored the budget."""
     budget = LookBudget()
     assert budget.has(100.0)
     budget.spend(30_000)
@@ -62,7 +62,7 @@ def test_looks_after_ends_have_a_budget() -> None:
 
 
 def plays_as_easy(part: range, *, gangs: bool, jobs: int, truthful: bool = False) -> None:
-    """In each of these loads every job starts to the second when plain EASY starts it."""
+    """Check that in each of these loads every job starts in the same second as with plain EASY."""
     for seed in part:
         some = load(seed, jobs=jobs, truthful=truthful)
         starts = Batch(PROCESSORS, backfill="easy", gangs=gangs).play(some)
@@ -70,7 +70,7 @@ def plays_as_easy(part: range, *, gangs: bool, jobs: int, truthful: bool = False
 
 
 def agree(jobs: Sequence[Job], starts: Mapping[int, float], right: Mapping[int, int], where: str) -> None:
-    """All jobs start when they should; the earliest that does not is named."""
+    """Check that all jobs start at the right times; the message names the earliest difference."""
     other = [job for job in jobs if starts.get(job.number) != right[job.number]]
     other.sort(key=lambda job: min(right[job.number], starts.get(job.number, right[job.number])))
     shown = [(job, starts.get(job.number), right[job.number]) for job in other[:1]]
@@ -79,8 +79,8 @@ def agree(jobs: Sequence[Job], starts: Mapping[int, float], right: Mapping[int, 
 
 @pytest.mark.worlds(first=2_000, one_in=8, size=20)
 @pytest.mark.parametrize("truthful", [True, False])
-def test_jobs_start_as_conservative_backfill_has_them(part: range, truthful: bool) -> None:
-    """On one machine, as long as each job that waits may hold a start."""
+def test_jobs_start_as_with_textbook_conservative_backfill(part: range, truthful: bool) -> None:
+    """On one machine starts are equal to the second in loads with at most 16 waiting jobs."""
     compared = 0
     for seed in part:
         some = load(seed, jobs=50, truthful=truthful)
@@ -94,18 +94,18 @@ def test_jobs_start_as_conservative_backfill_has_them(part: range, truthful: boo
 
 
 @pytest.mark.worlds(first=0, one_in=6, size=20)
-def test_truthful_jobs_start_as_textbook_easy_has_them(part: range) -> None:
-    """On one machine, with truthful runtimes."""
+def test_truthful_jobs_start_as_with_textbook_easy(part: range) -> None:
+    """On one machine with exact runtimes every job starts in the same second as with EASY."""
     plays_as_easy(part, gangs=False, jobs=100, truthful=True)
 
 
 @pytest.mark.worlds(first=0, one_in=6, size=20)
-def test_overstated_jobs_start_as_textbook_easy_has_them(part: range) -> None:
-    """On one machine, where most jobs end before the core expects it."""
+def test_overstated_jobs_start_as_with_textbook_easy(part: range) -> None:
+    """On one machine where most jobs end before their declared runtime, starts equal those of EASY."""
     plays_as_easy(part, gangs=False, jobs=100)
 
 
 @pytest.mark.worlds(first=0, one_in=12, size=20)
-def test_overstated_gangs_start_as_textbook_easy_has_them(part: range) -> None:
-    """On a machine for each member, where the core has to choose which nodes it holds."""
+def test_overstated_gangs_start_as_with_textbook_easy(part: range) -> None:
+    """With one node for each member, where the core chooses the nodes to hold, starts equal those of EASY."""
     plays_as_easy(part, gangs=True, jobs=60)

@@ -1,4 +1,4 @@
-"""The shadow start of a gang is the earliest time at which brute force finds a place for all of it."""
+"""The shadow start of a gang is the earliest time at which brute force places all of its members."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -34,7 +34,7 @@ SEVERAL = CONFIG.replace("easy", "conservative")
 
 
 class Run(NamedTuple):
-    """What runs on a node, or is to start; times are in seconds from the beginning, inf for unknown."""
+    """An allocation on a node, now or later; times in seconds after the start of the test, inf if unknown."""
 
     node: str
     size: Amounts
@@ -43,9 +43,9 @@ class Run(NamedTuple):
 
 
 class BusyCluster(NamedTuple):
-    """A cluster in which everything is free, what runs there, and the node of a member that the gang has.
+    """A cluster with all room free, what runs there, and the node of a placed member of the gang, if any.
 
-    Members run for `seconds`.
+    Members of the gang run for `seconds`.
     """
 
     cluster: Cluster
@@ -55,7 +55,7 @@ class BusyCluster(NamedTuple):
 
 
 def busy(seed: int) -> BusyCluster:
-    """A small cluster, much of which is in use. Some gangs may be anywhere."""
+    """A small cluster, mostly in use, and a gang; a quarter of the gangs has no topology."""
     rng = Random(f"starts {seed}")
     cluster = drawn(seed)
     if rng.random() < 0.25:
@@ -75,7 +75,7 @@ def busy(seed: int) -> BusyCluster:
 
 
 def at(some: BusyCluster, time: float) -> Cluster:
-    """The cluster with the room that is free from a time on, for as long as the gang runs."""
+    """The cluster with the room that is free all the time that a gang runs which starts at `time`."""
     least = {name: dict(size) for name, size in some.cluster.room.items()}
     for moment in (time, *(run.start for run in some.runs if time < run.start < time + some.seconds)):
         room = {name: dict(size) for name, size in some.cluster.room.items()}
@@ -90,7 +90,7 @@ def at(some: BusyCluster, time: float) -> Cluster:
 
 
 def possible(some: BusyCluster, time: float) -> list[list[str]]:
-    """The domains of the narrowest level with a place for all members at the time."""
+    """The domains with room for all members at the time, of the narrowest level that has one."""
     cluster = at(some, time)
     levels = [cluster.level] if cluster.required else [*dict.fromkeys((cluster.level, "zone", ""))]
     for level in levels:
@@ -103,16 +103,16 @@ def possible(some: BusyCluster, time: float) -> list[list[str]]:
 
 
 def earliest(some: BusyCluster) -> float | None:
-    """The first time at which the gang has a place, if there is one."""
+    """The first time, in seconds, at which all members can be placed; None without one."""
     ends = sorted({0.0, *(run.end for run in some.runs)} - {inf})
     return next((time for time in ends if possible(some, time)), None)
 
 
 def begun(some: BusyCluster, tuning: Tuning | None = None) -> tuple[Driver, dict[str, str]]:
-    """A core after the placement of all allocations and the submission of the gang, and its places."""
+    """A core with all allocations and the gang submitted, and the nodes of its placed members."""
     driver = Driver(sweep=100, tuning=tuning)
     cluster = some.cluster
-    # Nothing ever ends in the leaf of what runs for ever, so no runtime is learnt there.
+    # Allocations that run for ever have a leaf in which nothing ends, so no runtime is learnt there.
     driver.do(register(CONFIG), apps(app("runs", "root.a"), app("for-ever", "root.b"), new(cluster)))
     driver.do(
         nodes(*(node(n, attributes=cluster.attributes[n], size=room) for n, room in cluster.room.items()))
@@ -129,7 +129,7 @@ def begun(some: BusyCluster, tuning: Tuning | None = None) -> tuple[Driver, dict
 
 
 def beside_others(seed: int, tuning: Tuning | None) -> tuple[BusyCluster, Driver, dict[str, str]]:
-    """A core in which others hold starts as the gang comes, with them in the cluster, and its places."""
+    """The cluster, a core in which other asks hold starts before the gang, and the gang's nodes by key."""
     some, rng = busy(seed), Random(f"others {seed}")
     some = some._replace(held=None, seconds=rng.choice([5.0, 15.0, 25.0, inf]))
     running = [run for run in some.runs if run.end < inf]
@@ -197,7 +197,7 @@ def shadow_of(driver: Driver) -> ShadowStart | None:
 
 
 def slots(cluster: Cluster, inside: Sequence[str]) -> int:
-    """The members of each size alone for which there is room."""
+    """The number of members with room, if those of each size had the nodes for themselves."""
     return sum(
         min(cluster.room[name][what] // value for what, value in size.items())
         for size, _ in cluster.groups
@@ -211,9 +211,9 @@ def slots(cluster: Cluster, inside: Sequence[str]) -> int:
 def test_a_start_is_the_earliest_that_brute_force_finds(
     part: range, others: bool, tuning: Tuning | None
 ) -> None:
-    """Its nodes are in a domain of the narrowest level that fits then, the smallest; no slice is divided.
+    """The nodes are in the smallest domain of the narrowest level that fits then; no slice is divided.
 
-    Beside other starts it ends before they need its room.
+    Beside other shadow starts the gang ends before those need the same room.
     """
     for seed in part:
         some = busy(seed)
@@ -234,8 +234,8 @@ def test_a_start_is_the_earliest_that_brute_force_finds(
 
 
 @pytest.mark.worlds(first=7_200_000, one_in=6)
-def test_a_gang_starts_as_told_whoever_comes(part: range) -> None:
-    """Small asks keep arriving while allocations end in time: the gang starts no later than published."""
+def test_a_gang_starts_by_its_published_start(part: range) -> None:
+    """If allocations end in time, a gang starts no later than published, even if small asks keep arriving."""
     held = 0
     for seed in part:
         some, rng = busy(seed), Random(f"small {seed}")
@@ -262,8 +262,8 @@ def test_a_gang_starts_as_told_whoever_comes(part: range) -> None:
 
 
 @pytest.mark.worlds(first=7_300_000, one_in=60)
-def test_starts_of_gangs_leave_the_books_in_order(part: range) -> None:
-    """The books hold after every step, while RMs, nodes and levels are added and removed."""
+def test_recounts_hold_with_starts_of_gangs(part: range) -> None:
+    """After every step the recount holds, while RMs, nodes and levels are added and removed."""
     found = 0
     for seed in part:
         script = World(seed, 80, gangs=0.9, backfill=1.0, gang_starts=True, topology=True).steps

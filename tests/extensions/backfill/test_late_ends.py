@@ -1,4 +1,4 @@
-"""Planned starts where ends come a little late, as they do with any RM that has to see and to report them."""
+"""Planned starts if ends are reported a little late, because the RM first has to see them."""
 
 from heapq import heappop, heappush
 from random import Random
@@ -17,8 +17,8 @@ from support.core.driver import START, placed
 
 
 @pytest.mark.parametrize("delay", [0.001953125, 0.25, 1.0])
-def test_delays_of_starts_one_after_the_other_add_up_and_no_more(delay: float) -> None:
-    """A holder whose time has come does not wait for starts that were told after it: they move with it."""
+def test_delays_of_successive_starts_only_add_up(delay: float) -> None:
+    """A holder whose start is due does not wait for starts published later: those move by the same delay."""
     driver = world(10, properties=CONSERVATIVE)
     driver.do(asks(job("first", "X", 10, 100), *(job("second", key, 10, 60) for key in "ABC")))
     now, over = 100 + delay, release("first", "X")
@@ -30,8 +30,8 @@ def test_delays_of_starts_one_after_the_other_add_up_and_no_more(delay: float) -
         now, over = now + 60 + delay, release("second", key)
 
 
-def test_delays_of_gangs_one_after_the_other_add_up_and_no_more() -> None:
-    """So do whole gangs, on all of their nodes."""
+def test_delays_of_successive_gangs_only_add_up() -> None:
+    """A gang that starts late moves the next gang by the same delay, on all of its nodes."""
     driver = world(1, 1, properties=CONSERVATIVE)
     driver.do(asks(*(job("first", f"X{number}", 1, 100) for number in range(2))))
     for name in ("one", "two"):
@@ -45,8 +45,8 @@ def test_delays_of_gangs_one_after_the_other_add_up_and_no_more() -> None:
     assert starts(driver) == {"two0": (160.25, ["n0", "n1"])}
 
 
-def test_what_is_planned_beside_a_late_start_is_not_late_as_well() -> None:
-    """It counts on the end of the late one, by which the next one has moved."""
+def test_a_start_planned_beside_a_late_one_is_on_time() -> None:
+    """An ask planned beside a late start is placed with it; only the start after the late one moves."""
     driver = world(10, properties=CONSERVATIVE)
     driver.do(asks(job("first", "X", 10, 100), job("second", "A", 6, 60), job("second", "B", 6, 60)))
     driver.do(asks(job("third", "C", 4, 100)))
@@ -56,8 +56,8 @@ def test_what_is_planned_beside_a_late_start_is_not_late_as_well() -> None:
     assert starts(driver) == {"B": (160.25, ["n0"])}
 
 
-def test_a_start_counts_on_the_learnt_end_of_one_told_before_it_that_runs() -> None:
-    """It was planned so, and keeps its time."""
+def test_a_start_counts_on_the_learnt_end_of_an_earlier_holder() -> None:
+    """An ask planned beside a holder by its learnt runtime is placed together with the holder."""
     driver = world(10, properties=CONSERVATIVE)
     for number in range(3):
         driver.do(asks(job("first", f"w{number}", 6)))
@@ -70,8 +70,8 @@ def test_a_start_counts_on_the_learnt_end_of_one_told_before_it_that_runs() -> N
 
 
 @pytest.mark.parametrize(("late", "starts_then"), [(0.125, True), (1.0, True), (1.125, False)])
-def test_a_hole_that_fits_exactly_bears_a_delay_of_a_second(late: float, starts_then: bool) -> None:
-    """The start after it, though told before, is no later than that; other asks have no such right."""
+def test_a_gap_that_fits_exactly_allows_a_delay_of_a_second(late: float, starts_then: bool) -> None:
+    """The start after the gap, although published before, may be that late; other asks may not delay it."""
     driver = world(10, properties=CONSERVATIVE)
     driver.do(asks(job("first", "A", 6, 100), job("first", "B", 4, 50)))
     driver.do(asks(job("second", "H", 10, 50)), asks(job("third", "L", 4, 50)))
@@ -84,7 +84,7 @@ def test_a_hole_that_fits_exactly_bears_a_delay_of_a_second(late: float, starts_
 
 @pytest.mark.parametrize("slip", ["start", "number"])
 def test_room_that_is_held_at_another_time_is_noticed(slip: str) -> None:
-    """The recount compares the numbers and times of starts with those of their nodes."""
+    """The recount finds a difference between a start and the room held on its nodes."""
     driver = world(10, properties=CONSERVATIVE)
     driver.do(asks(job("first", "X", 10, 100), job("second", "A", 10, 60)))
     own = starts_of(driver.partition)
@@ -99,10 +99,10 @@ def test_room_that_is_held_at_another_time_is_noticed(slip: str) -> None:
 @pytest.mark.worlds(first=7_400_000, one_in=8, size=40)
 @pytest.mark.parametrize("sizes", [(10,), (10, 6, 4)], ids=["one node", "three nodes"])
 @pytest.mark.parametrize("most", [0.0, 0.03125, 0.375])
-def test_a_start_is_late_by_what_ends_are_late_together(
+def test_a_start_is_no_later_than_the_sum_of_late_ends(
     part: range, sizes: tuple[int, ...], most: float
 ) -> None:
-    """Nobody waits longer than all ends before it were late by, beside the delays themselves."""
+    """A start exceeds its first published time by at most the sum of the delays of ends before it."""
     held = 0
     for seed in part:
         told = played(seed, sizes, most)
@@ -113,7 +113,7 @@ def test_a_start_is_late_by_what_ends_are_late_together(
 
 
 def played(seed: int, sizes: tuple[int, ...], most: float) -> dict[str, tuple[float, float, float]]:
-    """The starts that were told first, when they came, and by how much ends were late until then."""
+    """By key, in seconds: the first published start, the actual start, and the delays of ends before it."""
     rng = Random(f"late {seed}")
     driver = world(*sizes, properties=CONSERVATIVE)
     coming = sorted((rng.randrange(80), number) for number in range(20))

@@ -1,4 +1,4 @@
-"""Sources of learnt runtimes: allocations that end by themselves, and no others."""
+"""Runtimes are learnt only from allocations that the RM ends itself."""
 
 from collections.abc import Callable
 
@@ -50,7 +50,7 @@ def learnt(driver: Driver) -> tuple[float | None, Confidence]:
 
 
 def release_each(driver: Driver, why: TerminationType = TerminationType.STOPPED_BY_RM) -> None:
-    """The RM releases each of them by its key."""
+    """The RM releases each allocation by its key."""
     driver.do(releases(*(release("app", key, why=why) for key in KEYS)))
 
 
@@ -65,24 +65,24 @@ def remove_application(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("end", [release_each, release_all, remove_application], ids=lambda end: end.__name__)
-def test_an_end_by_the_rm_is_learnt_from(driver: Driver, end: Callable[[Driver], None]) -> None:
-    """However the RM ends allocations, the time since they began is learnt for their leaf and shape."""
+def test_a_runtime_is_learnt_from_an_end_by_the_rm(driver: Driver, end: Callable[[Driver], None]) -> None:
+    """However the RM ends allocations, their runtime is learnt for their leaf and shape."""
     end(driver)
     assert learnt(driver) == (60.0, Confidence.LEARNT)
 
 
 def fail_on_rm(driver: Driver) -> None:
-    """The RM could not run them."""
+    """The RM reports that it could not run the allocations."""
     release_each(driver, TerminationType.SCHEDULING_FAILED_ON_RM)
 
 
 def preempt(driver: Driver) -> None:
-    """The RM reports them as preempted."""
+    """The RM reports the allocations as preempted."""
     release_each(driver, TerminationType.PREEMPTED_BY_SCHEDULER)
 
 
 def lose_node(driver: Driver) -> None:
-    """Their node is removed."""
+    """The node of the allocations is removed."""
     driver.do(nodes(node("n1", memory=9, action=NodeAction.DECOMISSION)))
 
 
@@ -93,22 +93,22 @@ def stop(driver: Driver) -> None:
 
 
 @pytest.mark.parametrize("end", [fail_on_rm, preempt, lose_node, stop], ids=lambda end: end.__name__)
-def test_a_cut_run_is_not_learnt_from(driver: Driver, end: Callable[[Driver], None]) -> None:
+def test_no_runtime_is_learnt_from_a_run_cut_short(driver: Driver, end: Callable[[Driver], None]) -> None:
     """A run that was cut short is no evidence of the length of the next one."""
     end(driver)
     assert learnt(driver) == (None, Confidence.UNKNOWN)
 
 
-def test_a_replayed_run_is_not_learnt_from(driver: Driver) -> None:
-    """The start of an allocation that existed before is unknown, and so is its length."""
+def test_no_runtime_is_learnt_from_a_replayed_allocation(driver: Driver) -> None:
+    """The start of a replayed allocation is unknown, and so is its runtime."""
     running = (ask("app", f"old-{key}", memory=1, on_node="n1") for key in KEYS)
     driver.do(asks(*running))
     driver.do(releases(*(release("app", f"old-{key}") for key in KEYS)))
     assert learnt(driver) == (None, Confidence.UNKNOWN)
 
 
-def test_a_placeholder_is_not_learnt_from(driver: Driver) -> None:
-    """A placeholder keeps room and runs nothing: its time is not learnt."""
+def test_no_runtime_is_learnt_from_a_placeholder(driver: Driver) -> None:
+    """A placeholder runs no work, so its time is not learnt."""
     wanted = (ask("app", f"p-{key}", memory=1, placeholder=True, group="g") for key in KEYS)
     driver.do(asks(*wanted))
     driver.do(releases(*(release("app", f"p-{key}") for key in KEYS)))

@@ -1,4 +1,4 @@
-"""Starts behind maxima of queues and limits of users: planned, held, and never late."""
+"""Shadow starts of asks that maxima of queues or limits of users block."""
 
 import pytest
 
@@ -30,7 +30,7 @@ from support.core.driver import START, Driver, placed, stopped
 from support.core.steps import last
 
 MAXIMUM = "[{name: a, resources: {max: {vcore: 10m}}}, {name: b}]"
-"""A leaf `a` with a maximum, and one without."""
+"""A leaf `a` with a maximum, and a leaf without one."""
 
 LIMIT = "[{name: a, limits: [{limit: '', users: [ann], maxresources: {vcore: 10m}}]}, {name: b}]"
 """A leaf `a` with a limit for the user of all applications."""
@@ -52,7 +52,7 @@ GUARANTEE = (
     "[{name: p, resources: {max: {vcore: 10m}}, queues: [{name: a}, "
     "{name: b, resources: {guaranteed: {vcore: 5m}}, properties: {preemption.delay: 1s}}]}]"
 )
-"""A parent with a maximum, and two leaves, one of which is guaranteed half of that."""
+"""A parent with a maximum, and two leaves, one of which is guaranteed half of the maximum."""
 
 
 @pytest.mark.parametrize("properties", [EASY, CONSERVATIVE], ids=["easy", "conservative"])
@@ -77,8 +77,8 @@ def test_a_guarantee_precedes_starts_behind_the_maximum_of_a_queue_above(propert
 
 @pytest.mark.parametrize("queues", [MAXIMUM, LIMIT], ids=["queue", "user"])
 @pytest.mark.parametrize("properties", [EASY, CONSERVATIVE], ids=["easy", "conservative"])
-def test_an_ask_behind_a_maximum_holds_a_start_and_shorter_asks_pass(queues: str, properties: str) -> None:
-    """It counts on the ends of what is charged there; what ends by then, or leaves it free, starts before."""
+def test_an_ask_blocked_by_a_maximum_holds_a_start(queues: str, properties: str) -> None:
+    """The start follows the ends of charged allocations; asks that end before it, or leave it room, pass."""
     driver = world(100, queues=queues, properties=properties)
     driver.do(asks(job("first", "runs", 6, 100), job("first", "small", 1)))
     driver.do(asks(job("second", "large", 8, 50)))
@@ -94,8 +94,8 @@ def test_an_ask_behind_a_maximum_holds_a_start_and_shorter_asks_pass(queues: str
     assert placed(driver.do(releases(release("second", "large")))) == [("third", "long", "n0")]
 
 
-def test_starts_behind_a_maximum_are_planned_beside_each_other() -> None:
-    """A later one is planned in the gap before another if it ends in time, and else after it."""
+def test_starts_under_a_maximum_are_planned_around_each_other() -> None:
+    """A start is planned in the gap before another start if it ends in time, otherwise after that start."""
     driver = world(100)
     driver.do(asks(job("first", "runs", 6, 100), job("second", "large", 10, 50)))
     driver.do(asks(job("third", "gap", 5, 60), job("third", "after", 5, 120)))
@@ -109,7 +109,7 @@ def test_starts_behind_a_maximum_are_planned_beside_each_other() -> None:
 
 
 def test_without_known_ends_there_is_no_start_behind_a_maximum() -> None:
-    """Nor is there one for more than the whole maximum."""
+    """An ask for more than the maximum has no start either."""
     driver = world(100)
     driver.do(
         asks(job("first", "runs", 6)), asks(job("second", "large", 8, 50), job("second", "huge", 11, 9))
@@ -119,8 +119,8 @@ def test_without_known_ends_there_is_no_start_behind_a_maximum() -> None:
     assert placed(driver.do(releases(release("first", "runs")))) == [("second", "large", "n0")]
 
 
-def test_a_gang_behind_a_maximum_holds_a_start_as_a_whole() -> None:
-    """All members count; it holds those nodes that are busy longest."""
+def test_a_gang_blocked_by_a_maximum_holds_one_start_for_all_members() -> None:
+    """The start waits for the amounts of all members; of the nodes, those are held that are busy longest."""
     driver = world(4, 4, 4)
     driver.do(asks(job("first", "X", 4, 100), job("first", "Y", 3, 40)))
     driver.do(apps(app("gang", "root.a", gang={"vcore": 8})))
@@ -137,8 +137,8 @@ def test_a_gang_behind_a_maximum_holds_a_start_as_a_whole() -> None:
     assert sorted(key for _, key, _ in placed(driver.do(releases(*gone)))) == ["g0", "g1"]
 
 
-def test_what_would_delay_a_start_behind_a_maximum_is_told_so() -> None:
-    """The explanation names the holder and the maximum, and the census counts such asks apart."""
+def test_an_ask_that_would_delay_a_start_under_a_maximum_is_explained() -> None:
+    """The explanation names the holder and the maximum; the census counts such asks separately."""
     driver = world(100)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 9, 50)))
     driver.do(asks(job("third", "late", 2, 101)))
@@ -162,8 +162,8 @@ def test_what_would_delay_a_start_behind_a_maximum_is_told_so() -> None:
     assert "MAXIMUM_HELD" not in [one.code for one in report.checks]
 
 
-def test_what_waits_for_held_amounts_is_tried_as_soon_as_they_are_free() -> None:
-    """When more ends than was expected, and when the holder is withdrawn: a daemon holds no start itself."""
+def test_asks_blocked_by_held_amounts_are_tried_when_these_are_free() -> None:
+    """Amounts become free by an end that was not expected, and by the withdrawal of the holder."""
     driver = world(100, properties=EASY)
     driver.do(asks(job("first", "runs", 6, 100), job("first", "long", 1)))
     driver.do(asks(job("second", "large", 9, 50)))
@@ -174,7 +174,7 @@ def test_what_waits_for_held_amounts_is_tried_as_soon_as_they_are_free() -> None
 
 
 def test_a_reload_changes_what_starts_hold() -> None:
-    """A maximum that comes or goes counts from then on for the starts that are held."""
+    """A maximum that is added or removed counts at once for the starts that are held."""
     driver = world(100, queues=LIMIT)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 9, 50)))
     driver.do(reload(config(MAXIMUM, rest="nodesortpolicy: fair", properties=CONSERVATIVE)))
@@ -184,8 +184,8 @@ def test_a_reload_changes_what_starts_hold() -> None:
     assert [key for _, key, _ in placed(driver.do(reload(free)))] == ["large", "late"]
 
 
-def test_amounts_that_are_held_otherwise_are_noticed() -> None:
-    """The recount compares what is held of quotas with the starts."""
+def test_a_difference_in_held_amounts_is_noticed() -> None:
+    """The recount compares the amounts that quotas hold with the shadow starts."""
     driver = world(100)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 9, 50)))
     own = starts_of(driver.partition)
@@ -209,10 +209,8 @@ SHARED = "[{name: a, resources: {max: {vcore: %sm}}}, {name: b}]"
         ("2", {}),
     ],
 )
-def test_a_lowered_maximum_moves_the_starts_that_it_leaves_no_room_for(
-    most: str, then: dict[str, float]
-) -> None:
-    """They are planned anew in the order in which they were told, or lost; others wait for none of these."""
+def test_a_lowered_maximum_moves_the_starts_that_no_longer_fit(most: str, then: dict[str, float]) -> None:
+    """They are planned again in the order of publication, or dropped if larger than the maximum."""
     driver = world(100, queues=SHARED % 14)
     driver.do(asks(job("first", "runs", 9, 100), job("second", "large", 8, 50), job("third", "next", 6, 50)))
     assert {key: start for key, (start, _) in starts(driver).items()} == {"large": 100.0, "next": 100.0}
@@ -220,8 +218,8 @@ def test_a_lowered_maximum_moves_the_starts_that_it_leaves_no_room_for(
     assert {key: start for key, (start, _) in starts(driver).items()} == then
 
 
-def test_an_exceeded_maximum_of_something_else_moves_no_start() -> None:
-    """What others use beyond a lowered maximum is no matter for a start that uses none of it."""
+def test_an_exceeded_maximum_of_another_resource_moves_no_start() -> None:
+    """Memory used beyond a lowered maximum does not matter to a start that needs no memory."""
     queues = "[{name: a, resources: {max: {vcore: 10m, memory: %s}}}, {name: b}]"
     driver = world(100, queues=queues % 2)
     driver.do(nodes(node("large", memory=9)), asks(ask("first", "uses", memory=2)))
@@ -230,8 +228,8 @@ def test_an_exceeded_maximum_of_something_else_moves_no_start() -> None:
     assert starts(driver) == {"large": (100.0, ["n0"])}
 
 
-def test_asks_do_not_wait_for_a_start_that_a_lowered_maximum_rules_out() -> None:
-    """Before the reload they would delay it."""
+def test_a_start_ruled_out_by_a_lowered_maximum_blocks_no_ask() -> None:
+    """An ask that would have delayed the start before the reload is placed after it."""
     driver = world(100)
     driver.do(asks(job("first", "runs", 6, 86400)), asks(job("second", "large", 8, 50)))
     driver.do(reload(config(SHARED % 7, rest="nodesortpolicy: fair", properties=CONSERVATIVE)))
@@ -243,13 +241,13 @@ def test_asks_do_not_wait_for_a_start_that_a_lowered_maximum_rules_out() -> None
     [
         (4_000, MOST_RESTARTS + 1, False),
         (1, 30 * (MOST_RESTARTS + 1), False),
-        # Two for each node, for its ends and for what is charged there, one for each rack, and the last step.
+        # Two steps for each node (for its ends and for charges), one for each rack, and the last step.
         (1, 2 * 6 + 3 + 1, True),
     ],
     ids=["at once", "in turns", "only time passes"],
 )
-def test_a_search_of_a_gang_in_a_domain_lasts_for_few_turns(work: int, most: int, is_quiet: bool) -> None:
-    """What comes and goes below the maximum meanwhile makes it begin anew few times, and time alone never."""
+def test_a_search_for_a_gang_in_a_domain_takes_few_turns(work: int, most: int, is_quiet: bool) -> None:
+    """Changes below the maximum restart the search a bounded number of times; time that passes never does."""
     driver = Driver(tuning=Tuning(fill_work=work))
     properties = "{backfill: easy, topology.levels: 'zone, rack'}"
     driver.do(register(config(MAXIMUM, properties=properties)), apps(app("runs", "root.a")))
@@ -278,8 +276,8 @@ def test_a_search_of_a_gang_in_a_domain_lasts_for_few_turns(work: int, most: int
             driver.send(asks(again))
 
 
-def test_what_is_charged_is_read_once_for_all_starts() -> None:
-    """Each start behind the maximum, and each ask that would delay one, reads what has changed since."""
+def test_charges_of_a_quota_are_read_once_for_all_starts() -> None:
+    """For each start under the maximum, and each ask that would delay one, only changed charges are read."""
     driver = Driver(sweep=1_000_000)
     driver.do(register(config(SHARED % 200, properties=CONSERVATIVE)))
     driver.do(nodes(*(node(f"n{number}", vcore=40) for number in range(10))))
@@ -297,8 +295,8 @@ def test_what_is_charged_is_read_once_for_all_starts() -> None:
 
 
 @pytest.mark.parametrize("where", ["planned", "elsewhere"])
-def test_a_late_start_moves_those_under_its_maximum_wherever_it_is(where: str) -> None:
-    """Its end is later by as much, and an ask that leaves room by then passes as before."""
+def test_a_late_start_moves_the_next_start_under_its_maximum(where: str) -> None:
+    """The next start moves by the delay, on whichever node the late one runs; asks that end by then pass."""
     driver = world(10, 10)
     driver.do(asks(job("first", "runs", 6, 100, "n0"), job("second", "A", 8, 100), job("third", "B", 8, 100)))
     assert {key: start for key, (start, _) in starts(driver).items()} == {"A": 100.0, "B": 200.0}
@@ -313,8 +311,8 @@ def test_a_late_start_moves_those_under_its_maximum_wherever_it_is(where: str) -
     assert [key for _, key, _ in placed(driver.do(asks(job("third", "beside", 2, 1000))))] == ["beside"]
 
 
-def test_a_gang_that_waited_for_held_amounts_may_use_its_own() -> None:
-    """It was stopped before it had a start: what it holds now stops it no more."""
+def test_a_gang_that_waited_for_held_amounts_uses_those_of_its_start() -> None:
+    """A gang blocked by held amounts before it had a start is not blocked by its own held amounts."""
     driver = world(10, 6, 3, properties="{backfill: conservative, reservation.max.nodes: '0'}")
     driver.do(asks(job("first", "r", 4, 100, "n0")))
     driver.do(asks(job("other", "x", 6, 300, "n0"), job("other", "y", 2, 300, "n1")))
@@ -327,8 +325,8 @@ def test_a_gang_that_waited_for_held_amounts_may_use_its_own() -> None:
     assert [key for _, key, _ in placed(effects)] == ["g0", "g1"]
 
 
-def test_a_gang_that_was_stopped_before_it_had_a_start_may_start_elsewhere() -> None:
-    """What its own start holds stops it no more, when a planned node is late and others are free."""
+def test_a_gang_blocked_before_it_had_a_start_may_start_elsewhere() -> None:
+    """If a planned node is late and others are free, the amounts of its own start do not block the gang."""
     driver = world(6, 4, 4, 4, 3, 3, 3)
     daemons = [job("other", f"daemon{i}", 4, node_id=f"n{i}") for i in (2, 3)]
     driver.do(asks(job("first", "r", 2, 100, "n0"), job("other", "late", 4, 140, "n1"), *daemons))
@@ -346,14 +344,14 @@ def test_a_gang_that_was_stopped_before_it_had_a_start_may_start_elsewhere() -> 
     assert sorted(node_id for _, _, node_id in placed(effects)) == ["n2", "n3"]
 
 
-def test_pauses_behind_limits_end_with_those_who_waited() -> None:
-    """Users that come and go lengthen the pauses of nobody."""
+def test_a_pause_behind_a_limit_ends_with_the_application() -> None:
+    """Users whose asks have ended do not lengthen the pauses of later users."""
     limits = "[{name: a, limits: [{limit: '', users: ['*'], maxresources: {vcore: 50m}}]}]"
     driver = world(1000, queues=limits.replace("}]}]", "}]}, {name: b}]"))
     for number in range(40):
         name = f"of{number}"
         driver.do(apps(app(name, "root.a", user=name)))
-        # No two of a size, so that no runtime is learnt.
+        # All sizes differ, so that no runtime is learnt.
         driver.do(asks(job(name, "runs", 50 - number), job(name, "waits", 41)))
         driver.wait(1.0)
         driver.do(releases(release(name, "waits"), release(name, "runs")))

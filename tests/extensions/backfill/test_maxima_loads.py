@@ -1,4 +1,4 @@
-"""Random loads behind maxima of queues and limits of users: starts are the earliest, and never late."""
+"""Random loads under maxima of queues and limits of users: starts are the earliest possible, and kept."""
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
@@ -48,10 +48,10 @@ MODES = pytest.mark.parametrize("mode", ["easy", "conservative"])
 @SIZES
 @MODES
 @pytest.mark.parametrize("most", [0.0, 0.375], ids=["in time", "late"])
-def test_a_start_behind_maxima_is_late_by_what_ends_are_late_together(
+def test_a_start_under_maxima_is_no_later_than_the_sum_of_late_ends(
     part: range, sizes: tuple[int, ...], mode: str, most: float
 ) -> None:
-    """With true runtimes it is no later than told first, whatever asks and gangs come."""
+    """Beyond these delays no start exceeds its first published time, whatever asks and gangs arrive."""
     held = 0
     for seed in part:
         load = Load(seed, sizes, mode, most)
@@ -65,8 +65,8 @@ def test_a_start_behind_maxima_is_late_by_what_ends_are_late_together(
 @pytest.mark.worlds(first=7_620_000, one_in=16, size=40)
 @SIZES
 @MODES
-def test_starts_fit_under_maxima_that_change(part: range, sizes: tuple[int, ...], mode: str) -> None:
-    """When one comes, all that is held of a maximum then fits under it; and no ask waits for ever."""
+def test_starts_fit_under_changing_maxima(part: range, sizes: tuple[int, ...], mode: str) -> None:
+    """At each start the charged and held amounts fit under the maxima, and every ask starts in the end."""
     for seed in part:
         load = Load(seed, sizes, mode, reloads=True)
         load.play()
@@ -75,7 +75,7 @@ def test_starts_fit_under_maxima_that_change(part: range, sizes: tuple[int, ...]
 
 
 class Load:
-    """Asks and gangs that come and end in random queues: `told` starts, and those `found` when they came.
+    """Asks and gangs in random queues: starts `told` first, and `found` with their delays when placed.
 
     Ends are late by up to `most` seconds. With `reloads` maxima rise and fall.
     """
@@ -165,7 +165,7 @@ class Load:
 
 
 def held_at(driver: Driver, quota: Quota, time: float, shadows: Sequence[ShadowStart]) -> int:
-    """What is charged to a quota at a time, by declared runtimes, and what starts hold of it then."""
+    """Cores of a quota in use at a time by declared runtimes, with those that shadow starts hold then."""
     partition = driver.partition
     apart = [
         (partition.applications[one.ask.app_id], one.allocation_time + one.ask.ask_class.runtime, one.ask)
@@ -182,8 +182,8 @@ def held_at(driver: Driver, quota: Quota, time: float, shadows: Sequence[ShadowS
 
 
 @pytest.mark.worlds(first=7_610_000, one_in=8, size=40)
-def test_a_start_behind_maxima_is_the_earliest_one(part: range) -> None:
-    """Brute force over all times finds none before, for asks and gangs, beside those told before."""
+def test_a_start_under_maxima_is_the_earliest_possible(part: range) -> None:
+    """Brute force finds no earlier start for an ask or a gang beside the starts published before."""
     held = 0
     for seed in part:
         driver = filled(seed)
@@ -195,7 +195,7 @@ def test_a_start_behind_maxima_is_the_earliest_one(part: range) -> None:
 
 
 def filled(seed: int) -> Driver:
-    """Nodes with running jobs in three leaves, and asks and gangs that wait in each of them."""
+    """Nodes with running jobs of three leaves, and asks and gangs that wait in random ones of these."""
     rng = Random(f"earliest {seed}")
     driver = Driver()
     driver.do(register(config(QUEUES, rest="nodesortpolicy: fair", properties=CONSERVATIVE)))

@@ -1,4 +1,4 @@
-"""Backfilled allocations: each remembers whose planned start it passed, by the order as of its decision."""
+"""Each backfilled allocation records whose planned start it passed, in the order at its decision."""
 
 from extensions.backfill.test_shadows import CONSERVATIVE, at, job, starts, world
 from licorne_core.messages.commands import TerminationType
@@ -8,7 +8,7 @@ from support.core.driver import Driver
 
 
 def passed(driver: Driver) -> dict[str, str]:
-    """Whom each allocation has passed, empty for nobody."""
+    """By key of the allocation, the key of the holder that it passed; empty for none."""
     booked = [one for app in driver.partition.applications.values() for one in app.booked()]
     return {
         one.key: one.allocation.passed.key if one.allocation.passed else ""
@@ -17,8 +17,8 @@ def passed(driver: Driver) -> dict[str, str]:
     }
 
 
-def test_who_stands_behind_a_holder_passes_it() -> None:
-    """Who stands before it, or is placed before the plan, passes nobody; an ask of its application does."""
+def test_an_ask_behind_a_holder_passes_it() -> None:
+    """An ask ahead of the holder in the order, or placed before the holder has a start, passes nobody."""
     driver = world(10, 4)
     driver.do(
         asks(job("first", "runs", 6, 100), job("first", "small", 4)), asks(job("second", "large", 8, 50))
@@ -42,8 +42,8 @@ def test_a_holder_passes_others_but_not_itself() -> None:
     assert passed(driver) == {"next": "large", "large": ""}
 
 
-def test_the_order_is_that_of_the_decision() -> None:
-    """An ask of the queue that has less passes nobody, though its queue has more with it."""
+def test_the_order_at_the_decision_counts() -> None:
+    """An ask of the queue with less usage passes nobody, although its queue has more after the placement."""
     driver = Driver()
     driver.do(register(config("[{name: a}, {name: b}]", properties="{backfill: easy}")))
     driver.do(nodes(node("n0", vcore=10)), apps(app("one", "root.a"), app("two", "root.b")))
@@ -55,7 +55,7 @@ def test_the_order_is_that_of_the_decision() -> None:
     assert passed(driver)["behind"] == "large"
 
 
-def test_what_replaces_a_placeholder_has_passed_the_same() -> None:
+def test_a_replacement_has_passed_the_holder_that_its_placeholder_passed() -> None:
     """The work of a backfilled gang is backfilled, not only its placeholder."""
     driver = world(10)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 8, 50)))

@@ -1,6 +1,6 @@
-"""Shortest first among the passing asks: the cost of an end, and the configuration.
+"""Backfill in the order `shortest`: the cost of an end, and the configuration.
 
-That jobs start as in a plain simulator of it is promised in `tests/server/lab/simulation/test_textbook.py`.
+A comparison of starts with a plain simulator is in `tests/server/lab/simulation/test_textbook.py`.
 """
 
 import pytest
@@ -43,13 +43,13 @@ class Crowd:
         self.driver.run()
 
     def end_one(self) -> int:
-        """Let a job of the user end, and decide; the lines of the core that this takes."""
+        """End a job of the user, and decide; return the executed lines of the core."""
         name, self._ended = f"old{self._ended}", self._ended + 1
         self.driver.wait(1.0)
         return lines_of_core(lambda: (self.driver.send(releases(release(name, "k"))), self.driver.run()))
 
     def learnt(self) -> int:
-        """The number of waiting jobs that are ranked by the runtimes of the user's jobs."""
+        """The number of waiting jobs that are ranked by runtimes of the user's former jobs."""
         leaf = self.driver.partition.tree.get("root.a")
         assert leaf is not None
         assert leaf.ranking.second is not None
@@ -61,8 +61,8 @@ class Crowd:
 @pytest.mark.parametrize(
     ("order", "found"), [("arrival", [(1, 1050), (2, 1200)]), ("shortest", [(2, 1100), (1, 1050)])]
 )
-def test_what_is_told_follows_the_order_in_force(order: str, found: list[tuple[int, int]]) -> None:
-    """Behind the holder of a start the shorter of two asks starts first, if that is the order."""
+def test_published_starts_follow_the_backfill_order(order: str, found: list[tuple[int, int]]) -> None:
+    """Behind the first holder, the shorter of two asks has the earlier start if the order is `shortest`."""
     driver = Driver()
     properties = f"{{backfill: easy, backfill.order: {order}}}"
     driver.do(register(config("[{name: a}]", properties=properties)), nodes(node("n1", cpu=10)))
@@ -77,10 +77,10 @@ def test_what_is_told_follows_the_order_in_force(order: str, found: list[tuple[i
 
 @pytest.mark.pure
 @pytest.mark.parametrize(("spent", "found"), [(0, [0, 8, 12]), (1_000_000, [0, 0, 0])])
-def test_an_end_ranks_so_many_anew_and_the_next_ones_the_others(
+def test_an_end_ranks_a_bounded_number_of_jobs_again(
     spent: int, found: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each end ranks jobs that were left out before, within the budget."""
+    """Later ends rank the jobs that earlier ones left out, as long as the budget allows."""
     monkeypatch.setattr(passing, "MOST_RANKED", 8)
     crowd = Crowd(12)
     budget = starts_of(crowd.driver.partition).passing.budget
@@ -94,8 +94,8 @@ def test_an_end_ranks_so_many_anew_and_the_next_ones_the_others(
 
 
 @pytest.mark.pure
-def test_an_end_costs_hardly_more_if_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Four times as many jobs of the user take less than twice as many lines of the core."""
+def test_an_end_costs_little_more_if_many_jobs_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For four times as many jobs of the user an end runs less than 1.5 times as many lines of the core."""
     monkeypatch.setattr(passing, "MOST_RANKED", 64)
     few, many = Crowd(100), Crowd(400)
     few.end_one()
@@ -105,7 +105,7 @@ def test_an_end_costs_hardly_more_if_many_wait(monkeypatch: pytest.MonkeyPatch) 
 
 
 def end_beside(leaves: int) -> int:
-    """The lines of the core of the third end, beside leaves that each wait for more than before."""
+    """Executed lines of the core at the third end, with asks that wait in this number of leaves."""
     driver = Driver(sweep=1_000_000)
     names = ", ".join(f"{{name: q{number}}}" for number in range(leaves))
     order = "{backfill: easy, backfill.order: shortest}"
@@ -128,7 +128,7 @@ def end_beside(leaves: int) -> int:
 
 
 @pytest.mark.pure
-def test_an_end_costs_hardly_more_beside_many_leaves() -> None:
+def test_an_end_costs_little_more_beside_many_leaves() -> None:
     """The amounts of withdrawn asks cause no search in their leaves."""
     assert end_beside(80) < 1.5 * end_beside(20)
 
@@ -144,8 +144,8 @@ def test_an_end_costs_hardly_more_beside_many_leaves() -> None:
         ),
     ],
 )
-def test_invalid_orders_are_said(properties: str, told: str) -> None:
-    """Invalid values are named."""
+def test_an_invalid_backfill_order_is_reported(properties: str, told: str) -> None:
+    """The problem names the allowed values; a valid order has none."""
     found = configuration(config("[{name: a}]", properties=properties))
     texts = [*found.notes, *(str(problem) for problem in found.warnings)]
     assert [text for text in texts if told and told in text] == texts

@@ -1,4 +1,4 @@
-"""Estimates of the starts of asks without a shadow start, from the expected ends in order."""
+"""Estimated starts of asks without a shadow start, by the expected ends of allocations."""
 
 from collections.abc import Mapping
 
@@ -22,7 +22,7 @@ UNKNOWN = (None, Confidence.UNKNOWN)
 
 
 def core(*sizes: int, queues: str = "[{name: a}]") -> Driver:
-    """A cluster of nodes of these sizes in memory, which learns runtimes."""
+    """A core with nodes of these amounts of memory, which learns runtimes."""
     driver = Driver()
     some = (node(f"n{number}", memory=size) for number, size in enumerate(sizes, 1))
     driver.do(
@@ -41,13 +41,13 @@ def learn(driver: Driver, runtimes: Mapping[int, float], queue: str = "root.a") 
 
 
 def expected(driver: Driver, key: str, app_id: str = "app") -> tuple[float | None, str]:
-    """The expected start of an ask, counted from the beginning, and its confidence."""
+    """The expected start in seconds after the start of the test, None if unknown, and its confidence."""
     start = last(driver.views.listed("expected_start", DEFAULT, app_id, key, driver.now))
     return (start.starts_at - START if start.starts_at else None), start.confidence
 
 
-def test_an_ask_starts_when_enough_has_ended() -> None:
-    """It waits for the end that frees enough room on one node, not for the total of two nodes."""
+def test_an_ask_is_expected_to_start_when_one_node_has_room() -> None:
+    """The estimate is the end that frees enough room on one node, not on two nodes together."""
     driver = core(4, 4)
     learn(driver, {3: 100.0, 2: 50.0})
     driver.do(asks(ask("app", "long", memory=3)))
@@ -56,8 +56,8 @@ def test_an_ask_starts_when_enough_has_ended() -> None:
     assert expected(driver, "wide") == (60.0, Confidence.LEARNT)
 
 
-def test_what_is_ahead_starts_first_and_runs() -> None:
-    """Asks ahead use the freed room, which is freed again at their ends."""
+def test_an_estimate_counts_the_asks_ahead() -> None:
+    """Asks ahead use freed room until their own expected ends."""
     driver = core(2)
     learn(driver, {2: 100.0, 1: 30.0})
     driver.do(asks(ask("app", "runs", memory=2)))
@@ -66,8 +66,8 @@ def test_what_is_ahead_starts_first_and_runs() -> None:
     assert expected(driver, "one")[0] == 400.0
 
 
-def test_an_unknown_runtime_never_ends() -> None:
-    """An allocation, or an ask ahead, of unknown runtime prevents an estimate."""
+def test_an_unknown_runtime_prevents_an_estimate() -> None:
+    """An ask that needs the room of an ask ahead with an unknown runtime has no estimate."""
     driver = core(2)
     learn(driver, {2: 100.0})
     driver.do(asks(ask("app", "runs", memory=2)))
@@ -77,8 +77,8 @@ def test_an_unknown_runtime_never_ends() -> None:
     assert expected(driver, "wide") == UNKNOWN
 
 
-def test_an_allocation_beyond_its_time_ends_soon() -> None:
-    """An allocation beyond its expected runtime is expected to end soon, and never at once."""
+def test_an_overdue_allocation_is_expected_to_end_soon() -> None:
+    """An allocation beyond its expected runtime counts as ending soon, never at once."""
     driver = core(2)
     learn(driver, {2: 100.0})
     driver.do(asks(*(ask("app", key, memory=2) for key in ("runs", "first", "second"))))
@@ -88,16 +88,16 @@ def test_an_allocation_beyond_its_time_ends_soon() -> None:
     assert expected(driver, "second") == (200.0 + 2 * GRACE, Confidence.LEARNT)
 
 
-def test_a_maximum_is_waited_for_like_a_node() -> None:
-    """An ask blocked by its queue's maximum starts at the end of the usage counted there."""
+def test_an_ask_blocked_by_a_maximum_has_an_estimate() -> None:
+    """An ask blocked by the maximum of its queue is expected to start when usage in the queue ends."""
     driver = core(9, queues="[{name: a, resources: {max: {memory: 2}}}]")
     learn(driver, {2: 100.0})
     driver.do(asks(ask("app", "runs", memory=2), ask("app", "waits", memory=2)))
     assert expected(driver, "waits") == (100.0, Confidence.LEARNT)
 
 
-def test_a_gang_starts_as_a_whole() -> None:
-    """Its members wait until all of them have room, whatever is freed before."""
+def test_members_of_a_gang_have_the_same_estimate() -> None:
+    """All members are expected to start when the whole gang has room, not when the first of them has."""
     driver = core(2, 2, 2)
     learn(driver, {2: 100.0, 1: 50.0})
     driver.do(asks(ask("app", "a", memory=2), ask("app", "b", memory=1), ask("app", "c", memory=1)))
@@ -110,7 +110,7 @@ def test_a_gang_starts_as_a_whole() -> None:
 
 
 def test_a_gang_for_one_domain_starts_when_that_has_room() -> None:
-    """A gang without a shadow start waits for a rack too, though two racks have room for it before."""
+    """A gang without a shadow start is expected when one rack has room, not when two racks together have."""
     driver = Driver()
     properties = "{backfill: easy, topology.levels: rack}"
     driver.do(register(config("[{name: a}]", properties=properties)), apps(app("app", "root.a")))
@@ -125,7 +125,7 @@ def test_a_gang_for_one_domain_starts_when_that_has_room() -> None:
     assert expected(driver, "p0", "second")[0] == 130.0
 
 
-def test_an_ask_of_a_node_waits_for_that() -> None:
+def test_an_ask_that_requires_a_node_is_expected_there() -> None:
     """Room on other nodes does not help an ask that requires its node."""
     driver = core(2, 2)
     learn(driver, {2: 100.0})
@@ -137,8 +137,8 @@ def test_an_ask_of_a_node_waits_for_that() -> None:
     assert (busy.key, expected(driver, "own")[0]) == ("k2", 110.0)
 
 
-def test_what_would_delay_a_shadow_start_waits_for_its_end() -> None:
-    """An ask that does not end in time starts once the holder has ended, one that does starts at once."""
+def test_an_ask_that_would_delay_a_shadow_start_is_expected_after_the_holder() -> None:
+    """An ask that does not end in time is expected at the end of the holder; one that does starts at once."""
     driver = core(4)
 
     def job(key: str, size: int, seconds: int) -> Ask:
@@ -152,7 +152,7 @@ def test_what_would_delay_a_shadow_start_waits_for_its_end() -> None:
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 5, 8])
-def test_a_guess_ends_after_so_many_looks(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimate_is_bounded_in_work(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An estimate that would examine too much gives no number, and pauses on its way."""
     driver = core(*[1] * 20)
     learn(driver, {1: 100.0})
@@ -169,8 +169,8 @@ def test_a_guess_ends_after_so_many_looks(most: int, monkeypatch: pytest.MonkeyP
     assert (found, len(pauses) < most + 30) == (ExpectedStart(starts_at=0.0, confidence="unknown"), True)
 
 
-def test_an_ask_with_too_many_ahead_is_told_their_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    """There is no estimate then, and one for an ask further ahead."""
+def test_an_ask_with_too_many_ahead_has_no_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound of work only the number of asks ahead is given; an earlier ask has an estimate."""
     driver = core(1)
     learn(driver, {1: 100.0})
     driver.do(asks(*(ask("app", f"k{number:02}", memory=1) for number in range(40))))
@@ -181,7 +181,7 @@ def test_an_ask_with_too_many_ahead_is_told_their_number(monkeypatch: pytest.Mon
     assert expected(driver, "k03") == (300.0, Confidence.LEARNT)
 
 
-def test_a_guess_costs_what_ends_and_not_asks_times_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_estimate_does_not_cost_asks_times_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """The last of many asks on many nodes has an estimate: full nodes are not examined for each ask."""
     driver = core(*[1] * 60)
     learn(driver, {1: 100.0})
@@ -191,7 +191,7 @@ def test_a_guess_costs_what_ends_and_not_asks_times_nodes(monkeypatch: pytest.Mo
 
 
 def waiting_for_one_end(on_nodes: int, running: int, classes: int) -> Driver:
-    """Nodes that are full until one time, and asks of a number of classes that wait for a whole one."""
+    """Full nodes with equal ends, and waiting asks of this number of classes, each as large as a node."""
     driver = core(*[running] * on_nodes)
     driver.do(
         *[
@@ -207,15 +207,15 @@ def waiting_for_one_end(on_nodes: int, running: int, classes: int) -> Driver:
     return driver
 
 
-def test_what_ends_at_one_time_is_looked_at_once_for_each_class(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Many small allocations that end together on a node cost no examination for each waiting ask."""
+def test_ends_at_the_same_time_are_examined_once_for_each_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With 150 allocations that end together on a node, the last of 20 classes still has an estimate."""
     driver = waiting_for_one_end(1, 150, 20)
     monkeypatch.setattr(projection, "MOST_LOOKS", 2_500)
     assert expected(driver, "k19")[0] is not None
 
 
-def test_a_guess_does_not_go_on_beyond_its_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bound also holds if all nodes are freed at one time for very many classes."""
+def test_an_estimate_does_not_exceed_its_bound_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound holds even if all nodes are freed at the same time for many classes."""
     driver = waiting_for_one_end(30, 1, 40)
     partition = driver.partition
     own, app = starts_of(partition), partition.applications[AppId("app")]
@@ -228,8 +228,8 @@ def test_a_guess_does_not_go_on_beyond_its_bound(monkeypatch: pytest.MonkeyPatch
     assert looks[-1] <= most + 1
 
 
-def test_a_guess_says_that_the_rm_was_not_asked() -> None:
-    """Only for asks whose nodes it judges."""
+def test_an_estimate_says_that_the_rm_was_not_asked() -> None:
+    """Only the estimate of an ask that needs a predicate check is marked as made without the RM."""
     driver = core(1)
     policy = PredicatePolicy(deadline=1.0)
     driver.do(register(config("[{name: a}]", properties="{backfill: easy}"), rm="picky", predicates=policy))

@@ -1,4 +1,4 @@
-"""Ranges of expected starts: four of five starts lie within them, whatever the errors."""
+"""Ranges of expected starts: four of five starts lie within their ranges."""
 
 from collections.abc import Callable
 from itertools import count
@@ -18,12 +18,12 @@ BACKFILL = config("[{name: a}]", properties="{backfill: easy}")
 
 
 def expected(start: float, items: tuple[tuple[str, int], ...] = SMALL, *, is_held: bool = False) -> Expected:
-    """A start that was expected at the time 0."""
+    """A start that was published at the time 0."""
     return Expected(LEAF, items, is_held, 0.0, start)
 
 
 def told(ranges: Ranges, ask: Expected, start: float) -> Range | None:
-    """The range of the ask, which then starts."""
+    """The range of the expected start, None without one; then let the ask start."""
     found = ranges.range(ask)
     ranges.started(ask, found, start)
     return found
@@ -50,8 +50,8 @@ def test_four_of_five_starts_come_within_their_ranges(error: Callable[[Random, i
     assert 0.78 <= sum(within) / len(within) <= 0.82
 
 
-def test_few_starts_make_no_range() -> None:
-    """The range begins with the start after the minimum number; shadow starts are separate from estimates."""
+def test_there_is_no_range_before_enough_starts() -> None:
+    """A range needs a number of earlier starts; shadow starts and estimates are counted separately."""
     ranges = Ranges()
     assert [told(ranges, expected(600.0), 500.0) for _ in range(FEWEST_ERRORS)] == [None] * FEWEST_ERRORS
     assert ranges.range(expected(600.0)) == (500, 500)
@@ -59,7 +59,7 @@ def test_few_starts_make_no_range() -> None:
 
 
 def test_a_size_has_a_range_of_its_own_once_it_has_started_often_enough() -> None:
-    """Until then it has that of all sizes; the errors of long ago are forgotten."""
+    """Until then the range of all sizes counts; only the latest errors are kept."""
     ranges = Ranges()
     for _ in range(4 * MOST_ERRORS):
         told(ranges, expected(600.0), 600.0)
@@ -73,7 +73,7 @@ def test_a_size_has_a_range_of_its_own_once_it_has_started_often_enough() -> Non
     assert ranges.range(expected(600.0)) == (300, 300)
 
 
-async def test_the_server_observes_starts_and_tells_their_range() -> None:
+async def test_the_server_learns_the_range_of_expected_starts() -> None:
     """Jobs declare 600 seconds and take 25: after enough of them the range ends before the expected start."""
     clock, tags = VirtualClock(), {"licorne/runtime": "600"}
     async with serve(BACKFILL, clock=clock) as served, FakeRM(served.target) as rm:
@@ -94,8 +94,8 @@ async def test_the_server_observes_starts_and_tells_their_range() -> None:
             await clock.advance(5.0)
 
 
-async def test_a_start_that_no_message_can_hold_is_the_last_time() -> None:
-    """A job with the longest declared runtime hides no ask behind it: explain and the calendar have it."""
+async def test_a_start_beyond_the_range_of_messages_is_the_latest_time() -> None:
+    """Behind a job with the longest declared runtime, explain and the calendar show that latest time."""
     async with serve(BACKFILL, clock=VirtualClock()) as served, FakeRM(served.target) as rm:
         await rm.add_nodes(1, vcore=4000)
         await rm.submit("app", queue="root.a", tags={"licorne/runtime": "9999999999"})

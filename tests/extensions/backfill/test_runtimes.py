@@ -1,4 +1,4 @@
-"""Learnt runtimes: the maximum of four of five runs, bounded and repeatable."""
+"""Learnt runtimes: the shortest time that four of five runs did not exceed."""
 
 from random import Random
 
@@ -27,23 +27,23 @@ def runtimes_of(*seconds: float) -> Runtimes:
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_few_runs_are_no_number(number: int) -> None:
-    """Before the third run the runtime is unknown, and has no number."""
+def test_fewer_than_three_runs_give_no_runtime(number: int) -> None:
+    """Before the third run the runtime is None, and its confidence unknown."""
     assert runtimes_of(*[7.0] * number).expected(LEAF, SHAPE) == (None, Confidence.UNKNOWN)
 
 
-def test_three_runs_are_enough() -> None:
-    """The third run gives a runtime; two of three are fewer than four of five."""
+def test_three_runs_give_a_runtime() -> None:
+    """The longest of three runs is learnt, since two of three runs are fewer than four of five."""
     assert runtimes_of(7.0, 9.0, 8.0).expected(LEAF, SHAPE) == (9.0, Confidence.LEARNT)
 
 
-def test_a_declared_runtime_goes_before_what_ran() -> None:
-    """The RM's declaration counts, whatever the runs."""
+def test_a_declared_runtime_precedes_a_learnt_one() -> None:
+    """The runtime declared by the RM counts, whatever runs were observed."""
     runtimes = runtimes_of(*[7.0] * FEWEST_SAMPLES)
     assert runtimes.expected(LEAF, SHAPE, 3600.0) == (3600.0, Confidence.DECLARED)
 
 
-def test_four_of_five_of_the_latest_runs_take_no_longer() -> None:
+def test_four_of_five_of_the_latest_runs_do_not_exceed_the_learnt_runtime() -> None:
     """After each run the learnt runtime is the shortest one that four of five did not exceed."""
     random = Random(29)
     runtimes, ran = Runtimes(), []
@@ -56,8 +56,8 @@ def test_four_of_five_of_the_latest_runs_take_no_longer() -> None:
             assert runtimes.expected(LEAF, SHAPE) == (min(enough), Confidence.LEARNT)
 
 
-def test_leaves_and_amounts_are_apart_and_required_nodes_are_not() -> None:
-    """An ask learns from its own leaf and amounts, on whatever node they ran."""
+def test_runtimes_are_learnt_by_leaf_and_amounts() -> None:
+    """Runs with the same leaf and amounts count, on whatever node they were."""
     runtimes = Runtimes()
     for number in range(FEWEST_SAMPLES):
         runtimes.learn(LEAF, Shape({"vcore": 1000}, NodeId(f"n{number}")), 5.0)
@@ -66,13 +66,13 @@ def test_leaves_and_amounts_are_apart_and_required_nodes_are_not() -> None:
     assert runtimes.expected(LEAF, Shape({"vcore": 2000})) == (None, Confidence.UNKNOWN)
 
 
-def test_a_clock_that_went_back_is_no_negative_run() -> None:
-    """A run that ended before it began counts as none at all in length."""
+def test_no_learnt_runtime_is_negative() -> None:
+    """A run that ended before it began, by a clock set back, counts as 0 seconds."""
     assert runtimes_of(*[-5.0] * FEWEST_SAMPLES).expected(LEAF, SHAPE) == (0.0, Confidence.LEARNT)
 
 
-def test_what_ended_longest_ago_is_forgotten_first() -> None:
-    """Beyond the bound the entry with the oldest end is removed; a query does not refresh it."""
+def test_the_runtime_with_the_oldest_end_is_dropped_first() -> None:
+    """Beyond the bound the entry with the oldest end is removed, even if it was queried since."""
     runtimes = Runtimes()
     for number in range(MOST_SHAPES):
         for _ in range(FEWEST_SAMPLES):

@@ -1,4 +1,4 @@
-"""Shadow starts on random loads: they are kept, whatever arrives, and however long jobs run."""
+"""Shadow starts on random loads: published starts are kept, and all jobs start in the end."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ class Told(Batch):
     """A core that plays jobs, with the first published start of each."""
 
     def __init__(self, *, gangs: bool, backfill: str = "easy", rack: int = 0) -> None:
-        """A machine of a few nodes with one processor each, or of one large node."""
+        """With gangs, six nodes of one processor each; otherwise one node of six."""
         super().__init__(NODES, backfill=backfill, gangs=gangs, rack=rack)
         self.told: dict[int, float] = {}
 
@@ -35,9 +35,9 @@ class Told(Batch):
 
 
 def stream(seed: int, stretch: float = 1.0) -> list[Job]:
-    """Short jobs of one processor that never leave much free, and wide ones among them.
+    """Short jobs of one processor that leave little room free, and some wide ones.
 
-    With `stretch` jobs run up to this factor longer than declared, or shorter.
+    Jobs run up to `stretch` times longer, or shorter, than declared.
     """
     rng = Random(seed)
     jobs, now = [], 0
@@ -51,7 +51,7 @@ def stream(seed: int, stretch: float = 1.0) -> list[Job]:
 
 
 def play(jobs: Sequence[Job], *, gangs: bool, backfill: str = "easy", rack: int = 0) -> Told:
-    """All jobs on a machine of their own; with racks none is larger than one."""
+    """Play all jobs on a new machine; with `rack`, jobs are cut to the size of a rack."""
     batch = Told(gangs=gangs, backfill=backfill, rack=rack)
     batch.play([replace(job, size=min(job.size, rack or job.size)) for job in jobs])
     return batch
@@ -62,10 +62,10 @@ def play(jobs: Sequence[Job], *, gangs: bool, backfill: str = "easy", rack: int 
 @pytest.mark.parametrize(
     ("gangs", "rack"), [(False, 0), (True, 0), (True, RACK)], ids=["asks", "gangs", "racks"]
 )
-def test_a_told_start_is_kept_if_runtimes_are_true(
+def test_a_published_start_is_kept_if_runtimes_are_true(
     part: range, gangs: bool, rack: int, backfill: str
 ) -> None:
-    """Whatever is submitted later: an ask, a gang, or one in a rack starts no later than first published."""
+    """Whatever is submitted later, an ask, a gang, or a gang in a rack starts by its first published time."""
     held = 0
     for seed in part:
         batch = play(stream(seed), gangs=gangs, backfill=backfill, rack=rack)
@@ -77,16 +77,16 @@ def test_a_told_start_is_kept_if_runtimes_are_true(
 
 @pytest.mark.worlds(first=500_000, one_in=20)
 @pytest.mark.parametrize("gangs", [False, True], ids=["asks", "gangs"])
-def test_all_start_though_runtimes_are_wrong(part: range, gangs: bool) -> None:
-    """With runtimes that are wrong by up to twice everybody starts in the end."""
+def test_all_jobs_start_although_runtimes_are_wrong(part: range, gangs: bool) -> None:
+    """If jobs run up to twice as long as declared, or half as long, every job starts in the end."""
     for seed in part:
         jobs = stream(seed, stretch=2.0)
         assert play(jobs, gangs=gangs).starts.keys() == {job.number for job in jobs}, f"seed {seed}"
 
 
 @pytest.mark.worlds(first=700_000, one_in=20)
-def test_who_declares_no_runtime_takes_nothing_that_is_held(part: range) -> None:
-    """Asks without a runtime among the others delay no published start."""
+def test_an_ask_without_a_runtime_delays_no_published_start(part: range) -> None:
+    """In loads where a quarter of the jobs declares no runtime, all published starts are kept."""
     for seed in part:
         jobs = stream(seed)
         silent = Random(seed).sample(range(len(jobs)), len(jobs) // 4)
@@ -96,8 +96,8 @@ def test_who_declares_no_runtime_takes_nothing_that_is_held(part: range) -> None
 
 
 @pytest.mark.worlds(first=900_000, one_in=20)
-def test_the_machine_is_used_as_well_as_with_plain_holding(part: range) -> None:
-    """Over some loads the usage is no lower than without any passing of a blocked job."""
+def test_backfill_does_not_lower_the_utilisation(part: range) -> None:
+    """Over all loads together the utilisation is at least that of first-come-first-served."""
     with_backfill = plain = 0.0
     for seed in part:
         jobs = stream(seed)

@@ -1,4 +1,4 @@
-"""Shadow starts: the times that blocked asks are planned for, and the asks that pass them."""
+"""Shadow starts of blocked asks, and the asks that pass them."""
 
 from collections.abc import Callable
 
@@ -70,7 +70,7 @@ def at(driver: Driver, seconds: float) -> None:
 
 
 def test_a_blocked_ask_holds_the_earliest_start_and_shorter_asks_pass() -> None:
-    """Asks use the planned node if they end before, or leave the planned room free at that time."""
+    """Asks use the planned node if they end before the start, or leave the planned room free."""
     driver = world(10, 4)
     driver.do(asks(job("first", "runs", 6, 100), job("first", "small", 4)))
     assert starts(driver) == {}
@@ -85,8 +85,8 @@ def test_a_blocked_ask_holds_the_earliest_start_and_shorter_asks_pass() -> None:
     assert starts(driver) == {"long": (149.0, ["n0"])}
 
 
-def test_who_would_delay_a_start_is_told_the_holder() -> None:
-    """The explanation names the holder and its start, before the nodes."""
+def test_an_ask_that_would_delay_a_start_is_told_the_holder() -> None:
+    """The explanation of a blocked ask names the holder and its shadow start."""
     driver = world(10)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 9)))
     driver.do(asks(job("third", "late", 2, 101)))
@@ -107,8 +107,8 @@ def test_who_would_delay_a_start_is_told_the_holder() -> None:
     assert "BEHIND_RESERVATION" not in [one.code for one in report.checks]
 
 
-def test_a_start_after_the_wanted_one_is_told_once() -> None:
-    """The event has both times; a moved start has no second event, and a timely one never has."""
+def test_a_start_after_the_deadline_of_the_ask_has_one_event() -> None:
+    """The event has the deadline and the start; a start that moves again has no second event."""
     driver = world(10)
     counters = starts_of(driver.partition).shadows.counters
     by = {RUNTIME: "50", START_BY: str(int(START) + 100)}
@@ -125,8 +125,8 @@ def test_a_start_after_the_wanted_one_is_told_once() -> None:
     )
 
 
-def test_an_ask_that_ends_too_late_stays_out_as_time_passes() -> None:
-    """A runtime counts from the present turn: an ask that may pass now may not pass later."""
+def test_an_ask_that_ends_too_late_does_not_pass() -> None:
+    """The expected end of an ask counts from now, so the longest runtime that may pass shrinks with time."""
     driver = world(10)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 10, 50)))
     at(driver, 41.0)
@@ -134,8 +134,8 @@ def test_an_ask_that_ends_too_late_stays_out_as_time_passes() -> None:
     assert placed(driver.do(asks(job("third", "ends", 1, 59)))) == [("third", "ends", "n0")]
 
 
-def test_without_known_ends_a_node_is_reserved_as_ever() -> None:
-    """If a needed end is unknown, there is no shadow start, and no estimate."""
+def test_without_known_ends_a_node_is_reserved_instead() -> None:
+    """If a needed end is unknown, the ask has no shadow start, and a node is reserved after a wait."""
     driver = world(10, 4)
     driver.do(asks(job("first", "runs", 6)), asks(job("second", "large", 8, 50)))
     assert (starts(driver), reserved(driver)) == ({}, {})
@@ -143,8 +143,8 @@ def test_without_known_ends_a_node_is_reserved_as_ever() -> None:
     assert (starts(driver), reserved(driver)) == ({}, {"large": "n0"})
 
 
-def test_learnt_runtimes_give_a_start_as_well() -> None:
-    """Earlier runs of the same amounts replace a declared runtime."""
+def test_a_start_is_planned_by_learnt_runtimes() -> None:
+    """Without a declared runtime, earlier runs of the same amounts give the end of an allocation."""
     driver = world(10)
     for number in range(3):
         driver.do(asks(job("first", f"k{number}", 6)))
@@ -170,8 +170,8 @@ def test_an_overrun_moves_the_start_in_growing_steps() -> None:
     assert placed(driver.do(releases(release("first", "runs")))) == [("second", "large", "n0")]
 
 
-def test_the_start_is_planned_again_when_its_node_goes() -> None:
-    """A drained node loses the planned room, and another one is held; without any a node is reserved."""
+def test_a_start_is_planned_again_when_its_node_is_drained() -> None:
+    """The start moves to another node; without one, a node is reserved as soon as one returns."""
     driver = world(10, 10, 1)
     driver.do(
         asks(job("first", "runs", 6, 100), job("first", "goes", 6, 200)), asks(job("second", "large", 8))
@@ -187,7 +187,7 @@ def test_the_start_is_planned_again_when_its_node_goes() -> None:
 
 
 def test_one_ask_holds_a_start_at_a_time_and_the_next_follows_at_once() -> None:
-    """With `easy` the first blocked ask holds; before a later ask may pass, the next one does."""
+    """With `easy` only the first blocked ask holds a start; once placed, the next blocked ask holds one."""
     driver = world(10)
     driver.do(asks(job("first", "runs", 10, 100)))
     driver.do(asks(job("second", "large", 9, 50)), asks(job("second", "next", 10, 50)))
@@ -206,22 +206,22 @@ def test_sixteen_asks_hold_starts_at_a_time() -> None:
     assert starts(driver) == {f"k{number:02}": (100.0 + 50.0 * number, ["n0"]) for number in range(16)}
 
 
-def test_a_start_is_planned_before_another_one_where_it_ends_in_time() -> None:
-    """One that takes longer, or does not say how long, is planned after the end of the other."""
+def test_a_start_is_planned_before_another_one_if_it_ends_in_time() -> None:
+    """An ask that takes longer, or declares no runtime, is planned after the end of the other holder."""
     driver = world(10, properties=CONSERVATIVE)
     driver.do(asks(job("first", "long", 6, 100), job("first", "short", 4, 50)))
     driver.do(asks(job("second", "all", 10, 50)), asks(job("second", "fits", 4, 50)))
     driver.do(asks(job("third", "longer", 3, 51), job("third", "unknown", 1)))
     told = {"all": 100.0, "fits": 50.0, "longer": 150.0, "unknown": 150.0}
     assert starts(driver) == {key: (start, ["n0"]) for key, start in told.items()}
-    # The room of the ask that goes is given to others at once.
+    # Others are planned on the room of the removed ask at once.
     driver.do(releases(release("second", "all")))
     told = {"fits": 50.0, "longer": 100.0, "unknown": 100.0}
     assert starts(driver) == {key: (start, ["n0"]) for key, start in told.items()}
 
 
-def test_an_ask_holds_a_start_once_it_has_waited() -> None:
-    """`reserve.after` is a property of the leaf."""
+def test_an_ask_holds_a_start_after_the_wait_set_by_its_leaf() -> None:
+    """With the property `reserve.after: 30s` an ask holds no start in its first 30 seconds."""
     driver = world(10, properties="{backfill: easy, reserve.after: 30s}")
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 8)))
     at(driver, 29.0)
@@ -231,7 +231,7 @@ def test_an_ask_holds_a_start_once_it_has_waited() -> None:
 
 
 def test_backfill_begins_and_ends_with_a_reload() -> None:
-    """Waiting asks get their runtimes when it begins; when it ends there are no shadow starts."""
+    """Asks that already wait have runtimes from the reload on; switched off, there are no shadow starts."""
     driver = world(10, properties="{reservation.max.nodes: '0'}")
     driver.do(
         asks(job("first", "runs", 6, 100)), asks(job("second", "large", 8), job("third", "short", 5, 9))
@@ -254,7 +254,7 @@ def gang(driver: Driver, app_id: str, members: int, seconds: int) -> None:
 
 
 def test_a_gang_holds_one_start_for_all_its_members() -> None:
-    """It starts whole, on the nodes that are free at the earliest time; shorter asks pass it until then."""
+    """All members start together at the earliest time with enough nodes; shorter asks pass until then."""
     driver = world(1, 1, 1)
     driver.do(asks(job("first", "a", 1, 50), job("first", "b", 1, 80), job("first", "c", 1, 200)))
     gang(driver, "wide", 2, 30)
@@ -270,7 +270,7 @@ def test_a_gang_holds_one_start_for_all_its_members() -> None:
 
 
 def test_a_gang_holds_an_idle_node_rather_than_one_whose_end_is_learnt() -> None:
-    """Of nodes with room at its start it holds those busy until then, except for uncertain ones."""
+    """Of nodes with room at the start, those busy until then are held, but none whose end is only learnt."""
     driver = world(1, 1, 1, 1)
     for number in range(3):
         driver.do(asks(job("first", f"k{number}", 1)))
@@ -281,8 +281,8 @@ def test_a_gang_holds_an_idle_node_rather_than_one_whose_end_is_learnt() -> None
     assert starts(driver) == {"p0": (110.0, ["n3", "n0", "n1"])}
 
 
-def test_a_gang_starts_earlier_where_room_frees_before_its_time() -> None:
-    """After a while an earlier start is searched, on other nodes as well."""
+def test_a_gang_starts_earlier_when_room_is_freed_early() -> None:
+    """An earlier start is searched for, on other nodes as well."""
     driver = world(1, 1, 1)
     driver.do(asks(job("first", "a", 1, 50), job("first", "b", 1, 80), job("first", "c", 1, 200)))
     gang(driver, "wide", 2, 30)
@@ -302,8 +302,8 @@ def test_a_gang_that_changes_is_planned_again() -> None:
     assert starts(driver) == {"p0": (80.0, ["n0", "n1"])}
 
 
-def test_the_start_that_was_told_first_is_remembered() -> None:
-    """A moved start keeps the first published one, and the error of the start is measured from it."""
+def test_the_error_of_a_start_counts_from_its_first_published_time() -> None:
+    """A moved start keeps its first published time, from which the error is measured."""
     driver = world(4)
     driver.do(asks(job("first", "runs", 4, seconds=100)))
     driver.do(asks(job("second", "large", 4, seconds=50)))
@@ -317,8 +317,8 @@ def test_the_start_that_was_told_first_is_remembered() -> None:
     assert errors.total == 20.0
 
 
-def test_a_gang_that_keeps_growing_does_not_hold_up_others() -> None:
-    """Its search restarts with each placeholder, and is given up soon; then others have their turn."""
+def test_a_gang_that_keeps_growing_does_not_delay_other_asks() -> None:
+    """The search restarts with each new placeholder and is soon given up, so that others have their turn."""
     driver = world(*[1] * 40, tuning=Tuning(fill_work=4))
     driver.do(asks(*(job("first", f"runs{number}", 1, 50) for number in range(39))))
     gang(driver, "wide", 2, 30)
@@ -332,8 +332,8 @@ def test_a_gang_that_keeps_growing_does_not_hold_up_others() -> None:
     assert [key for _, key, _ in placed(effects)] == ["small"]
 
 
-def test_a_gang_of_too_many_kinds_holds_no_start() -> None:
-    """No search places it, so no room is held for it, and the starts of others are planned at once."""
+def test_a_gang_with_too_many_sizes_holds_no_start() -> None:
+    """No room is held for such a gang, and the starts of other asks are planned at once."""
     driver = world(*[20] * 20)
     driver.do(asks(*(job("first", f"runs{number}", 20, 50) for number in range(20))))
     driver.do(apps(app("wide", "root.a", tags={RUNTIME: "30"}, gang={"vcore": 153})))
@@ -348,8 +348,8 @@ def test_a_gang_of_too_many_kinds_holds_no_start() -> None:
     assert list(starts(driver)) == ["large"]
 
 
-def test_a_class_without_a_start_is_looked_for_once_whoever_asks() -> None:
-    """A thousand applications with one ask of the class cost one search, and then one in 15 seconds."""
+def test_a_class_without_a_start_is_searched_for_once_for_all_applications() -> None:
+    """A hundred applications with one ask of the class cost one search, and then one in 15 seconds."""
     driver = world(10, 4, properties=CONSERVATIVE)
     search = driver.partition.claims
     driver.do(asks(job("first", "runs", 10)))
@@ -363,8 +363,8 @@ def test_a_class_without_a_start_is_looked_for_once_whoever_asks() -> None:
     assert once < search.work <= 2 * once
 
 
-def test_many_classes_without_a_start_are_looked_for_one_after_the_other() -> None:
-    """In 15 seconds sixteen classes that failed before are searched, and sixteen others."""
+def test_classes_without_a_start_are_searched_for_in_turn() -> None:
+    """In 15 seconds at most sixteen classes that failed before are searched for, and sixteen others."""
     driver = world(100, properties=CONSERVATIVE)
     search = driver.partition.claims
     driver.do(asks(job("first", "runs", 40)))
@@ -380,8 +380,8 @@ def test_many_classes_without_a_start_are_looked_for_one_after_the_other() -> No
     assert starts(driver) == {}
 
 
-def test_an_application_without_starts_does_not_hold_up_another() -> None:
-    """However many of its classes have none, the asks of another application are planned at once."""
+def test_an_application_without_starts_does_not_delay_another() -> None:
+    """However many classes of an application have no start, an ask of another application is planned."""
     driver = world(100, 10, properties=CONSERVATIVE)
     driver.do(asks(job("first", "runs", 100, node_id="n0"), job("first", "ends", 10, 300, node_id="n1")))
     driver.do(asks(*(job("second", f"k{number}", 11 + number) for number in range(80))))
@@ -391,8 +391,8 @@ def test_an_application_without_starts_does_not_hold_up_another() -> None:
     assert starts(driver) == {"good": (300.0, ["n1"])}
 
 
-def test_what_no_node_is_large_enough_for_costs_no_search() -> None:
-    """Thousands of such asks use no turn of others, and one is planned once there is such a node."""
+def test_an_ask_larger_than_every_node_costs_no_search() -> None:
+    """Hundreds of such asks do not delay the start of another ask."""
     driver = world(10, properties=CONSERVATIVE)
     search = driver.partition.claims
     driver.do(asks(*(job("first", f"k{number}", 11 + number, 50) for number in range(500))))
@@ -401,8 +401,8 @@ def test_what_no_node_is_large_enough_for_costs_no_search() -> None:
     assert starts(driver) == {"waits": (100.0, ["n0"])}
 
 
-def test_a_search_costs_what_has_changed_since_the_last_one() -> None:
-    """Unchanged nodes are not read again, and an earlier start is searched on changed nodes only."""
+def test_a_search_reads_only_what_has_changed_since_the_last_one() -> None:
+    """Unchanged nodes are not read again, and an earlier start is searched for on changed nodes only."""
     driver = world(*[10] * 60, properties=EASY)
     search = driver.partition.claims
     driver.do(asks(*(job("first", f"runs{number}", 6, 100 + number) for number in range(60))))
@@ -423,8 +423,8 @@ def test_a_search_costs_what_has_changed_since_the_last_one() -> None:
     assert starts(driver) == told
 
 
-def test_a_search_of_many_nodes_is_done_in_parts() -> None:
-    """No turn exceeds its budget, however many nodes and allocations there are."""
+def test_a_search_of_many_nodes_takes_several_turns() -> None:
+    """No turn exceeds the budget of work, however many nodes and allocations there are."""
     driver = world(*[10] * 60, properties=EASY, tuning=Tuning(fill_work=40))
     search = driver.partition.claims
     driver.do(asks(*(job("first", f"runs{number}", 6, 100 + number) for number in range(60))))
@@ -438,8 +438,8 @@ def test_a_search_of_many_nodes_is_done_in_parts() -> None:
     assert len(parts) >= 8
 
 
-def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
-    """With the last node all data about ends is dropped, though no start is searched any more."""
+def test_nothing_is_kept_of_removed_nodes() -> None:
+    """With a removed node the data about its ends is dropped, even if no start is searched for any more."""
     driver = world(*[10] * 5)
     partition = driver.partition
     driver.do(asks(*(job("first", f"runs{number}", 6, 100) for number in range(5))))
@@ -452,36 +452,36 @@ def test_nothing_is_kept_of_nodes_that_are_gone() -> None:
 
 
 def no_claim(own: PartitionStarts) -> None:
-    """The pass does not try the holder."""
+    """Drop the claims, so that the pass does not try the holder."""
     own.context.claims.held.clear()
 
 
 def no_room(own: PartitionStarts) -> None:
-    """Others may use the needed room."""
+    """Drop the claims on nodes, so that others may use the planned room."""
     for one in own.context.nodes.values():
         one.claims.clear()
 
 
 def no_holder(own: PartitionStarts) -> None:
-    """The ask has lost its start."""
+    """Take the claim from the ask."""
     for shadow in own.shadows:
         shadow.request.claim = None
 
 
 def no_deadline(own: PartitionStarts) -> None:
-    """No deadline replans it when it is overdue."""
+    """Cancel the timer that plans an overdue start again."""
     for shadow in own.shadows:
         own.timers.cancel(shadow.timer)
 
 
 def no_interest(own: PartitionStarts) -> None:
-    """Asks of the application get no runtime."""
+    """Drop the interests of applications, so that new asks have no runtime."""
     for one in own.context.applications.values():
         one.interests = 0
 
 
 @pytest.mark.parametrize("slip", [no_claim, no_room, no_holder, no_deadline, no_interest])
-def test_a_slip_in_the_books_is_noticed(slip: Callable[[PartitionStarts], None]) -> None:
+def test_the_recount_notices_a_slip(slip: Callable[[PartitionStarts], None]) -> None:
     """The recount compares starts, claims, nodes, asks, deadlines and interests."""
     driver = world(10)
     driver.do(asks(job("first", "runs", 6, 100)))

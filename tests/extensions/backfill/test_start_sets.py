@@ -51,7 +51,7 @@ def cluster(tuning: Tuning | None = None, backfill: str = "easy", **racks: list[
 
 
 def told(seconds: int) -> dict[str, str]:
-    """Tags of an ask that runs for so long."""
+    """Tags of an ask with this declared runtime."""
     return {RUNTIME: str(seconds)}
 
 
@@ -61,7 +61,7 @@ def member(key: str, group: str = "g", priority: int = 0) -> Command:
 
 
 def gang(driver: Driver, members: int, **tags: str) -> list[tuple[str, str, str]]:
-    """Submit a gang of members of one gpu; return the placed ones."""
+    """Submit a gang of members of one gpu each; return its placed members."""
     named = {f"licorne/{name}": value for name, value in tags.items()}
     wanted = [ask("job", f"p{number}", placeholder=True, group="g", gpu=1) for number in range(members)]
     new = app("job", "root.a", gang={"gpu": members}, tags=named)
@@ -69,7 +69,7 @@ def gang(driver: Driver, members: int, **tags: str) -> list[tuple[str, str, str]
 
 
 def starts(driver: Driver) -> list[tuple[float, list[str]]]:
-    """The shadow starts: seconds after the beginning, and the nodes of the members by name."""
+    """The shadow starts: seconds after the start of the test, and the sorted nodes of the members."""
     return [
         (one.start - START, sorted(node.node_id for _, node in one.members))
         for one in starts_of(driver.partition).shadows
@@ -77,12 +77,12 @@ def starts(driver: Driver) -> list[tuple[float, list[str]]]:
 
 
 def at(driver: Driver, seconds: float) -> None:
-    """Advance the time to this number of seconds after the beginning."""
+    """Advance the time to this number of seconds after the start of the test."""
     driver.wait(START + seconds - driver.now)
 
 
-def test_a_gang_is_planned_in_the_domain_that_has_room_first() -> None:
-    """Small jobs pass it if they end in time or run in other domains, and it starts whole as published."""
+def test_a_gang_is_planned_in_the_domain_with_the_earliest_room() -> None:
+    """Small jobs pass the gang if they end in time or use other domains; all members start as published."""
     driver = cluster(r1=[90, 10, 20], r2=[30, 50, 40], r3=[0, 0])
     assert gang(driver, 3, topology="required=rack", runtime="30") == []
     assert starts(driver) == [(50.0, ["r2-0", "r2-1", "r2-2"])]
@@ -102,7 +102,7 @@ def test_a_gang_is_planned_in_the_domain_that_has_room_first() -> None:
     assert sorted(node_id for _, _, node_id in placed(driver.do(releases(*over)))) == ["r2-0", "r2-1", "r2-2"]
 
 
-def test_of_domains_with_room_at_one_time_the_smallest_is_held() -> None:
+def test_of_domains_with_room_at_the_same_time_the_smallest_is_held() -> None:
     """The larger rack remains free for a larger gang, as for a gang that starts at once."""
     driver = cluster(r1=[50, 50, 50], r2=[50, 50])
     gang(driver, 2, topology="required=rack")
@@ -115,8 +115,8 @@ def test_of_domains_with_room_at_one_time_the_smallest_is_held() -> None:
     assert starts(driver) == [(50.0, ["r2-0", "r2-0"])]
 
 
-def test_two_gangs_hold_no_room_together() -> None:
-    """A later gang is planned in another rack, or in the same one once the first has ended."""
+def test_two_gangs_do_not_hold_the_same_room() -> None:
+    """A later gang is planned in another rack, or in the same rack after the end of the first gang."""
     for last, expected in ((60, (60.0, ["r2-0"])), (90, (80.0, ["r1-0"]))):
         driver = cluster(backfill="conservative", r1=[50], r2=[last])
         gang(driver, 1, topology="required=rack", runtime="30")
@@ -126,8 +126,8 @@ def test_two_gangs_hold_no_room_together() -> None:
         assert starts(driver) == [(50.0, ["r1-0"]), expected]
 
 
-def test_preferred_terms_are_no_reason_to_wait() -> None:
-    """The earliest start anywhere is published, in the narrowest domain with room for all by then."""
+def test_a_preferred_level_does_not_delay_a_start() -> None:
+    """The earliest start in any domain is published, in the narrowest domain with room at that time."""
     driver = cluster(r1=[20, 90], r2=[20, 90], s1=[30, 30])
     gang(driver, 2, topology="preferred=rack")
     assert starts(driver) == [(20.0, ["r1-0", "r2-0"])]
@@ -136,15 +136,15 @@ def test_preferred_terms_are_no_reason_to_wait() -> None:
     assert starts(driver) == [(20.0, ["s1-0", "s1-1"])]
 
 
-def test_slices_are_planned_whole() -> None:
-    """Each is in one rack, though single nodes are free earlier; the last slice is smaller."""
+def test_each_slice_is_planned_in_one_rack() -> None:
+    """A slice waits for a rack with room, even if single nodes are free earlier."""
     driver = cluster(r1=[10, 20], r2=[10, 40], r3=[10, 90])
     gang(driver, 3, slice="size=2,level=rack")
     assert starts(driver) == [(20.0, ["r1-0", "r1-1", "r2-0"])]
 
 
-def test_more_members_of_a_gang_are_planned_where_it_is() -> None:
-    """The members that run bind the domain, whatever else would be free earlier."""
+def test_more_members_of_a_gang_are_planned_in_its_domain() -> None:
+    """Running members determine the domain, even if another one would be free earlier."""
     driver = cluster(r1=[0, 50], r2=[20])
     assert gang(driver, 1, topology="required=rack") == [("job", "p0", "r1-0")]
     driver.do(member("more"))
@@ -152,7 +152,7 @@ def test_more_members_of_a_gang_are_planned_where_it_is() -> None:
 
 
 def test_the_minimum_of_an_elastic_gang_is_planned_in_a_domain() -> None:
-    """Its asks are no placeholders; growth holds no start."""
+    """Asks beyond the minimum hold no start."""
     driver = cluster(r1=[10, 90], r2=[20, 30], r3=[15])
     tags = {"licorne/gang-min": "2", "licorne/gang-max": "3", "licorne/topology": "required=rack"}
     driver.do(apps(app("job", "root.a", tags=tags)))
@@ -160,8 +160,8 @@ def test_the_minimum_of_an_elastic_gang_is_planned_in_a_domain() -> None:
     assert starts(driver) == [(30.0, ["r2-0", "r2-1"])]
 
 
-def test_a_first_member_that_comes_late_joins_the_start_of_its_gang() -> None:
-    """Whatever its place in the order, the gang holds one start, and the room that it holds is its own."""
+def test_a_late_member_of_higher_priority_joins_the_start_of_its_gang() -> None:
+    """A late member does not make a second start: the one start of the gang is planned for all members."""
     driver = cluster(r1=[10, 20, 30])
     gang(driver, 2, topology="required=rack")
     assert starts(driver) == [(20.0, ["r1-0", "r1-1"])]
@@ -169,8 +169,8 @@ def test_a_first_member_that_comes_late_joins_the_start_of_its_gang() -> None:
     assert starts(driver) == [(30.0, ["r1-0", "r1-1", "r1-2"])]
 
 
-def test_a_gang_is_planned_again_when_the_levels_are_others() -> None:
-    """After the removal of its level it holds no start, and after its return it does."""
+def test_a_gang_is_planned_again_when_its_level_is_removed_or_added() -> None:
+    """Without its required level a gang holds no start; after a reload with that level it holds one again."""
     driver = cluster(r1=[10, 20])
     gang(driver, 2, topology="required=rack")
     other = EASY.replace("rack", "pod")
@@ -182,8 +182,8 @@ def test_a_gang_is_planned_again_when_the_levels_are_others() -> None:
     assert starts(driver) == [(20.0, ["r1-0", "r1-1"])]
 
 
-def test_a_gang_is_planned_again_when_a_member_comes_back_elsewhere() -> None:
-    """After a restart the RM may report a member in another domain, which binds the others from then on."""
+def test_a_gang_is_planned_again_when_a_member_is_replayed_elsewhere() -> None:
+    """A member that the RM replays in another domain moves the start of the other members there."""
     driver = cluster(r1=[10, 20], r2=[0, 40, 50])
     gang(driver, 2, topology="required=rack")
     assert starts(driver) == [(20.0, ["r1-0", "r1-1"])]
@@ -191,8 +191,8 @@ def test_a_gang_is_planned_again_when_a_member_comes_back_elsewhere() -> None:
     assert starts(driver) == [(50.0, ["r2-1", "r2-2"])]
 
 
-def test_what_ends_while_a_start_is_searched_counts() -> None:
-    """During a search over many turns an allocation ends early: the earliest start is found."""
+def test_an_end_during_the_search_for_a_start_counts() -> None:
+    """If an allocation ends early during a search over several turns, the earliest start is found."""
     for turns in range(100):
         driver = cluster(Tuning(fill_work=1), r1=[20, 40], r2=[10, 30])
         driver.send(apps(app("job", "root.a", gang={"gpu": 2}, tags={"licorne/topology": "required=rack"})))
@@ -207,8 +207,8 @@ def test_what_ends_while_a_start_is_searched_counts() -> None:
     assert 4 < turns < 99
 
 
-def test_a_member_that_was_lost_waits_without_a_start() -> None:
-    """It has a place in its domain, and holds nothing else; the room of its place is not planned."""
+def test_a_lost_member_waits_without_a_start() -> None:
+    """The room kept for a lost member in its domain is not planned for others."""
     driver = cluster(r1=[0, 0, 30, 90])
     assert len(gang(driver, 2, topology="required=rack")) == 2
     driver.do(nodes(node("r1-1", NodeAction.DECOMISSION)))
@@ -221,8 +221,8 @@ def test_a_member_that_was_lost_waits_without_a_start() -> None:
     assert starts(driver) == [(90.0, ["r1-3"])]
 
 
-def test_a_gang_whose_lost_place_has_ended_has_a_start_again() -> None:
-    """While its members belong in a place none is planned; afterwards the whole gang waits for room."""
+def test_a_gang_holds_a_start_after_the_place_of_its_lost_member_has_ended() -> None:
+    """While room is kept for a lost member, the gang holds no start; afterwards its waiting members do."""
     driver = cluster(backfill="easy, reserve.after: 10s", r1=[0, 0], r2=[500, 500])
     gang(driver, 2, topology="preferred=rack", runtime="1000")
     driver.do(member("p2"))
@@ -235,8 +235,8 @@ def test_a_gang_whose_lost_place_has_ended_has_a_start_again() -> None:
     assert starts(driver) == [(500.0, ["r2-0", "r2-1"])]
 
 
-def test_room_that_a_held_start_takes_does_not_last() -> None:
-    """Slots that are lost again by a time do not count; those gained last are lost first."""
+def test_room_lost_before_a_time_does_not_count() -> None:
+    """Slots lost again before the given time do not count; the slots gained last are lost first."""
     room = RoomInTime([(0.0, [2]), (10.0, [5]), (20.0, [1]), (30.0, [2])], free={}, ends=(), until=40.0)
     assert room.lasting(0, 15.0) == [(0.0, 2), (10.0, 3)]
     assert room.lasting(0, 20.0) == [(0.0, 1)]

@@ -1,4 +1,4 @@
-"""Asks without a start have their turns, and prevent no other search."""
+"""Asks without a start are searched for in turn, and delay no other search."""
 
 from heapq import heapify, heappop, heappush
 
@@ -9,17 +9,17 @@ MANY, FEW = AppId("many"), AppId("few")
 
 
 def always(_: Likeness, app_id: AppId) -> bool:
-    """All asks that failed wait on."""
+    """True for every ask: all that failed still wait."""
     return True
 
 
 def names(number: int) -> list[Likeness]:
-    """This number of kinds of asks."""
+    """Names for this number of kinds of asks."""
     return [AppId(f"kind{one:04}") for one in range(number)]
 
 
 def looked_for(unplanned: Unplanned, kinds: list[Likeness], seconds: float) -> list[tuple[float, Likeness]]:
-    """Search all of these kinds of one application in vain; return the searched ones, with the times."""
+    """Search for these kinds of one application in vain; return each search with its time in seconds."""
     looked: list[tuple[float, Likeness]] = []
     due = [(0.0, str(kind)) for kind in kinds]
     heapify(due)
@@ -34,8 +34,8 @@ def looked_for(unplanned: Unplanned, kinds: list[Likeness], seconds: float) -> l
     return looked
 
 
-def test_turns_come_one_after_the_other() -> None:
-    """A kind searched in vain is searched again after the waiting ones, at a bounded rate."""
+def test_searches_for_kinds_are_bounded_in_rate() -> None:
+    """A kind searched for in vain is searched for again after the waiting kinds, at a bounded rate."""
     looked = looked_for(Unplanned(), names(100), 300.0)
     assert {name for _, name in looked} == {*names(100)}
     assert sum(not at for at, _ in looked) == MOST_FIRST
@@ -49,8 +49,8 @@ def test_turns_come_one_after_the_other() -> None:
     assert sum(last) <= 900.0 / RETRY_TIME * MOST_AGAIN
 
 
-def test_all_are_looked_for_however_many_there_are() -> None:
-    """Each of more than a thousand kinds has its turn, and has it again."""
+def test_each_of_many_kinds_is_searched_for() -> None:
+    """Each of more than a thousand kinds is searched for at least twice in 40 minutes."""
     looked = looked_for(Unplanned(), names(1200), 2400.0)
     counts = dict.fromkeys(names(1200), 0)
     for _, name in looked:
@@ -58,12 +58,12 @@ def test_all_are_looked_for_however_many_there_are() -> None:
     assert min(counts.values()) >= 2
 
 
-def test_what_never_failed_waits_for_nothing_that_did() -> None:
-    """While a thousand kinds of an application have their turns, one of another is searched at once."""
+def test_a_new_kind_does_not_wait_for_kinds_that_failed() -> None:
+    """While a thousand kinds of one application wait in turn, a kind of another is searched for at once."""
     unplanned = Unplanned()
     looked_for(unplanned, names(1000), 600.0)
     assert unplanned.turn(FEW, AppId("good"), 600.0) == 600.0
-    # Those come too many at once, too: as many applications as a bound have a turn each.
+    # Too many new kinds at once have to wait as well: the rate of first searches is bounded.
     for number in range(2 * MOST_FIRST):
         app_id = AppId(f"app{number}")
         if unplanned.turn(app_id, app_id, 601.0) <= 601.0:
@@ -73,8 +73,8 @@ def test_what_never_failed_waits_for_nothing_that_did() -> None:
     assert unplanned.turn(FEW, AppId("good"), until) == until
 
 
-def test_those_that_are_gone_hold_up_nobody() -> None:
-    """The next pause is as long as the remaining kinds need, and no data of the others is kept."""
+def test_kinds_without_waiting_asks_do_not_lengthen_the_pauses() -> None:
+    """The next pause is as long as the remaining kinds need, and no data of removed kinds is kept."""
     unplanned = Unplanned()
     looked_for(unplanned, names(1000), 1000.0)
     until = unplanned.failed(FEW, AppId("good"), 1000.0, always)

@@ -51,7 +51,7 @@ def budgets(*all_of_them: Budget, floating: tuple[str, ...] = ()) -> SetBudgets:
 
 
 def joined(*rms: str, queues: str = QUEUES, tuning: Tuning | None = None, sweep: int = 1) -> Driver:
-    """RMs with a large node and an application in root.a, under the same names each."""
+    """RMs that each have a large node `n` and an application `app` in root.a."""
     driver = Driver(tuning=tuning, sweep=sweep)
     for rm in rms:
         driver.do(register(queues, rm=rm), nodes(node("n", memory=100), rm=rm))
@@ -60,12 +60,12 @@ def joined(*rms: str, queues: str = QUEUES, tuning: Tuning | None = None, sweep:
 
 
 def wants(driver: Driver, rm: str, *names: str, app_id: str = "app", **size: int) -> list[str]:
-    """Submit asks of an RM; returns the keys of all allocations that follow."""
+    """Submit asks of an RM; return the keys of all allocations that follow."""
     return keys(driver.do(asks(*(ask(app_id, name, size=size) for name in names), rm=rm)))
 
 
 def ends(driver: Driver, rm: str, *names: str, app_id: str = "app") -> list[str]:
-    """Release allocations of an RM; returns the keys of all allocations that follow."""
+    """Release allocations of an RM; return the keys of all allocations that follow."""
     return keys(driver.do(releases(*(release(app_id, name) for name in names), rm=rm)))
 
 
@@ -181,8 +181,8 @@ def test_asks_that_leave_a_budget_wake(left: str) -> None:
     assert len(placed(driver.do(budgets(*kept)))) == (1 if kept else 2)
 
 
-def test_accounts_that_stay_have_accounts_above_that_stay() -> None:
-    """Whichever budgets come and go, an account is below that of the budget above."""
+def test_the_account_of_a_budget_is_below_that_of_its_parent() -> None:
+    """Whichever budgets are added and removed, the parent of an account is that of the parent budget."""
     rng, book = Random(7), BudgetBook({})
     kept = 0
     for _ in range(200):
@@ -231,7 +231,7 @@ def test_a_slice_bounds_its_rm() -> None:
 
 
 def test_wanted_amounts_exclude_the_remaining_budget() -> None:
-    """An RM wants the amounts that its blocked asks need beyond the remaining budget, for each ask."""
+    """An RM wants the amounts that its blocked asks need together, less the remaining budget."""
     driver = joined("one")
     driver.do(budgets(budget(memory=5)))
     wants(driver, "one", "k1", "k2", memory=2)
@@ -305,7 +305,7 @@ def test_a_removed_application_frees_its_budget() -> None:
 
 
 def test_many_partitions_are_woken_over_several_ticks() -> None:
-    """One command wakes some of very many waiting RMs, and the next ticks the others."""
+    """One command wakes some of many waiting RMs, and the next ticks wake all others."""
     rms = [f"rm{number}" for number in range(70)]
     driver = joined("one", *rms, sweep=50)
     driver.do(budgets(budget(memory=70)))
@@ -317,7 +317,7 @@ def test_many_partitions_are_woken_over_several_ticks() -> None:
     assert len(placed(driver.run())) == 70
 
 
-def test_members_of_a_budget_are_counted_in_slices() -> None:
+def test_members_of_a_budget_are_counted_over_several_ticks() -> None:
     """A change of budgets takes several ticks; limits apply at once to the members counted so far."""
     driver = joined("one", tuning=Tuning(slice_size=1))
     driver.do(apps(*(app(f"app-{n}", "root.b.c") for n in range(20)), rm="one"))
@@ -390,7 +390,7 @@ def test_an_ask_blocked_by_a_budget_does_not_preempt() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_freed_amounts_of_victims_are_reserved_in_their_budget(leaves: bool) -> None:
-    """The room of victims in a common budget is reserved for the ask against all RMs, until its RM leaves."""
+    """No other RM may use the budget freed by victims before the ask, unless the RM of the ask leaves."""
     driver = Driver()
     driver.do(register(GUARANTEED), nodes(node("n", memory=2)), budgets(budget(memory=3)))
     driver.do(register(GUARANTEED, rm="two"), nodes(node("n", memory=9), rm="two"))

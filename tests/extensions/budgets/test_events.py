@@ -27,7 +27,7 @@ def limited(memory: int) -> str:
 
 
 def waiting(memory: int) -> Driver:
-    """A node with much room, and a leaf with this limit of users."""
+    """A node with enough room, and a leaf in which each user is limited to this amount of memory."""
     driver = Driver()
     driver.do(register(limited(memory)), nodes(node("n1", memory=20)))
     return driver

@@ -27,7 +27,7 @@ def joined(*rms: str, queues: str = config("[{name: a}]")) -> Driver:
 
 
 def wants(driver: Driver, rm: str, *names: str, **size: int) -> list[str]:
-    """Submit asks of an RM; returns the keys of all allocations that follow."""
+    """Submit asks of an RM; return the keys of all allocations that follow."""
     return keys(driver.do(asks(*(ask("app", name, size=size) for name in names), rm=rm)))
 
 
@@ -75,7 +75,7 @@ def test_a_maximum_may_bound_a_floating_type() -> None:
 
 
 def test_a_type_that_no_longer_floats_needs_a_node() -> None:
-    """Allocations continue, and new asks wait for a node with the type."""
+    """After licences stop floating, allocations continue, and new asks wait for a node that has licences."""
     driver = joined("one")
     driver.do(floats())
     assert wants(driver, "one", "k1", memory=1, licence=1) == ["k1"]

@@ -109,7 +109,7 @@ def test_the_number_of_budgets_is_bounded() -> None:
 
 
 def test_the_number_of_wildcard_members_is_bounded() -> None:
-    """Members that each new leaf is compared with have a lower bound than members in general."""
+    """At most 1000 members may have a wildcard in their queue, as each new leaf is compared with them."""
     member = "{queue: 'root.*'}"
     budgets = "".join(f"- {{name: b{n}, members: [{', '.join([member] * 91)}]}}\n" for n in range(11))
     (problem,) = complaints(f"budgets:\n{budgets}")

@@ -9,7 +9,7 @@ from scenarios.stage import Line, Stage
 
 
 def budgets(stage: Stage, line: Line) -> list[str]:
-    """``budgets`` and a tree of budgets below it: the budgets over all RMs from now on."""
+    """``budgets``, followed by a tree of budgets: the budgets over all RMs from now on."""
     tree = load_budgets(line.text)
     return stage.send(SetBudgets(budgets=tree.budgets, floating=tree.floating))
 
@@ -25,7 +25,7 @@ def escrow(stage: Stage, line: Line) -> list[str]:
 
 
 def spent(stage: Stage, _: Line) -> list[str]:
-    """``spent``: the budgets, with usage, want and overdraft of each RM."""
+    """``spent``: the budgets, with usage, demand and overdraft of each RM."""
     lines = []
     for budget in budget_reports(stage.driver.views):
         lines.append(f"{budget.name}: has {amounts(budget.used)} of {amounts(budget.limit)}")

@@ -8,12 +8,12 @@ from support.core.builders import RM
 def cordon(
     node_id: str, *, schedulable: bool = False, partition: str = "", rm: str = RM
 ) -> SetNodeSchedulable:
-    """An operator cordons a node, or ends the cordon."""
+    """An operator cordons a node; with `schedulable` the operator ends the cordon."""
     return SetNodeSchedulable(
         rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), schedulable=schedulable
     )
 
 
 def drain(node_id: str, seconds: float | None = 0.0, *, partition: str = "", rm: str = RM) -> DrainNode:
-    """An operator drains a node."""
+    """An operator drains a node by a deadline in seconds; 0 stops at once, None never."""
     return DrainNode(rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), seconds=seconds)

@@ -1,4 +1,4 @@
-"""Acts of operators on nodes."""
+"""Defects of drains and cordons."""
 
 from mutants.defect import Defect
 from mutants.operators import swap
@@ -8,7 +8,7 @@ DRAINS = (
         "drain-without-deadline-stops",
         "Drains._drain",
         swap("None", "0.0"),
-        "a drain without a deadline stops all at once",
+        "a drain without a deadline stops all allocations at once",
         ("services/test_recorded",),
     ),
 )

@@ -48,7 +48,7 @@ def test_a_cordoned_node_gets_no_allocation() -> None:
 
 
 def test_a_second_cordon_changes_nothing() -> None:
-    """A second cordon of a node gets an answer without a change, and causes no event."""
+    """The answer to a second cordon of a node reports no change, and no event is sent."""
     driver = cluster()
     assert outcome(driver.do(cordon("n1"))).changed
     driver.facts.clear()
@@ -93,7 +93,7 @@ def test_a_cordon_outlives_its_node() -> None:
 
 
 def test_a_registration_restores_the_marks_of_operators() -> None:
-    """A cordoned node and a stopped queue have their marks from the registration on."""
+    """With the marks in a registration, the node is cordoned and the queue is stopped from the start."""
     driver = cluster()
     marks: Marks = {
         "drains": {(DEFAULT, NodeId("n1")): Cordon(mark=ANN)},
@@ -111,7 +111,7 @@ def test_a_registration_restores_the_marks_of_operators() -> None:
 
 
 def test_explain_names_the_operator_of_a_cordon() -> None:
-    """An explanation has operator and reason of a cordon, apart from nodes that the RM has drained."""
+    """An explanation has operator and reason of a cordon; nodes drained by the RM are counted separately."""
     driver = cluster()
     driver.do(replace(cordon("n1"), mark=ANN), nodes(node("n2", NodeAction.DRAIN_NODE)))
     driver.do(asks(ask("app", "k", vcore=1)))
@@ -174,7 +174,7 @@ def test_an_unknown_node_is_refused() -> None:
 
 
 def test_a_partition_that_is_added_again_has_its_marks() -> None:
-    """Marks made during its absence apply in the partition, and removed ones do not."""
+    """A partition that was removed and added again has the cordons and stops in force at its removal."""
     both = config("[{name: a}]") + "  - name: second\n    queues: [{name: root, queues: [{name: a}]}]\n"
     second = PartitionName("[rm1]second")
     place = {(second, NodeId("n2")): Cordon(mark=ANN)}

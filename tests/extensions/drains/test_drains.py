@@ -26,7 +26,7 @@ CONFIG = config("[{name: a}]")
 
 
 def cluster(*on_node: str, config: RegisterRm | None = None) -> Driver:
-    """Node n1 with an allocation for each key, of which `5k` has priority 5, and the full node n2."""
+    """Node n1 of 10 cores with an allocation for each key; a leading digit is its priority, such as `5k`."""
     driver = Driver()
     driver.do(config or register(CONFIG), nodes(node("n1", vcore=10)), apps(app("app", "root.a")))
     for key in on_node:
@@ -97,7 +97,7 @@ def test_allocations_are_stopped_evenly() -> None:
 
 
 def test_allocations_that_end_by_themselves_are_counted() -> None:
-    """As long as allocations end fast enough by themselves, none is stopped."""
+    """While allocations end fast enough by themselves, no further one is stopped."""
     driver = cluster("a", "b", "c", "d")
     assert stopped(driver.do(drain("n1", 40))) == ["d"]
     confirm(driver, "d", "b", "a")
@@ -127,7 +127,7 @@ def test_an_uncordon_ends_a_drain() -> None:
 
 
 def test_a_cordon_does_not_end_a_drain() -> None:
-    """A cordon of a drained node changes nothing, and the node keeps the mark of its drain."""
+    """A cordon of a node that is being drained changes nothing, and the node keeps the mark of its drain."""
     driver = cluster("a", "b")
     driver.do(replace(drain("n1", 20), mark=ANN), cordon("n1"))
     assert stopped(driver.wait(10)) == ["a"]
@@ -142,7 +142,7 @@ def test_a_second_drain_replaces_the_first() -> None:
 
 
 def test_a_drain_may_gain_and_lose_a_deadline() -> None:
-    """After a drain without a deadline replaces one with it, requested stops remain, and no more follow."""
+    """When a drain without a deadline replaces a drain with one, no more stops are requested."""
     driver = cluster("a", "b", "c", "d")
     driver.do(drain("n1", None))
     assert stopped(driver.do(drain("n1", 40))) == ["d"]
@@ -175,7 +175,7 @@ def test_placeholders_are_stopped_first() -> None:
     assert stopped(driver.do(drain("n1"))) == ["p", "9a", "driver", "kept"]
 
 
-def test_an_allocation_added_to_a_drained_node_is_stopped() -> None:
+def test_an_allocation_added_to_a_node_after_its_deadline_is_stopped() -> None:
     """An allocation that the RM adds to a drained node after the deadline is stopped at once."""
     driver = cluster("a")
     driver.do(drain("n1"))
@@ -200,7 +200,7 @@ def test_a_drain_outlives_a_registration() -> None:
 
 
 def test_a_returning_node_is_still_drained() -> None:
-    """Only an operator ends a drain: it has no next stop without its node, and one when that returns."""
+    """Only an operator ends a drain: if its node is removed and added again, the drain continues."""
     driver = cluster("a")
     driver.do(drain("n1", 40), nodes(node("n1", NodeAction.DECOMISSION), node("n1", vcore=10)))
     assert stopped(driver.wait(20)) == []
@@ -249,18 +249,18 @@ def no_time(own: Drains) -> None:
 
 
 def time_for_nothing(own: Drains) -> None:
-    """Set a time for a node that is not drained."""
+    """Set a timer for a node that is not drained."""
     own.timers.set(Timer(Due.EXTENSION_WORK, node_id=NodeId("n2"), name=NAME), START)
 
 
 def open_again(own: Drains) -> None:
-    """Let a node have a drain without being closed."""
+    """Open a node again while its drain continues."""
     del own.context.node_book.closed[NodeId("n1")]
 
 
 @pytest.mark.parametrize("slip", [no_time, time_for_nothing, open_again])
-def test_a_fault_in_the_books_of_drains_is_detected(slip: Callable[[Drains], None]) -> None:
-    """The recount compares deadlines, nodes and times."""
+def test_the_recount_of_drains_detects_a_fault(slip: Callable[[Drains], None]) -> None:
+    """The recount compares the timers of drains with the drained nodes, which must be closed."""
     driver = cluster("1a", "2b")
     driver.do(drain("n1", 60))
     partition = driver.partition

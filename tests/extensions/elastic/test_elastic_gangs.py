@@ -1,4 +1,4 @@
-"""Elastic gangs: the minimum starts together; growth is in whole steps, comes last and is stopped first."""
+"""Elastic gangs: the minimum starts together; growth is in whole steps, placed last and stopped first."""
 
 from dataclasses import astuple
 
@@ -48,7 +48,7 @@ def elastic(
     name: str = "job",
     queue: str = "root.b",
 ) -> list[str]:
-    """Submit an elastic gang of this number of members; returns the keys that are placed at once."""
+    """Submit an elastic gang of this number of members; return the keys that are placed at once."""
     tags = dict(
         zip(("licorne/gang-min", "licorne/gang-max", "licorne/gang-step"), terms.split(","), strict=False)
     )
@@ -76,7 +76,7 @@ def size(driver: Driver, name: str = "job") -> int:
 
 
 def why(driver: Driver, key: str, name: str = "job") -> list[str]:
-    """The code of the first check that blocks an ask."""
+    """The code of the first check that blocks an ask; an empty list if none does."""
     partition = driver.partition
     report = last(explain(partition, partition.applications[AppId(name)], AllocationKey(key)))
     return [check.code for check in report.checks if not check.passed][:1]
@@ -87,8 +87,8 @@ def stopped(effects: list[Effect]) -> list[str]:
     return [key for _, key, *_ in released(effects)]
 
 
-def test_the_minimum_starts_together_and_the_rest_in_steps() -> None:
-    """With room for the minimum and a part of a step only the minimum runs; whole steps follow."""
+def test_the_minimum_starts_together_and_growth_in_steps() -> None:
+    """With room for the minimum and a part of a step only the minimum runs; growth waits for a whole step."""
     driver = cluster(1, 1, 1)
     assert elastic(driver, 6) == ["m0", "m1"]
     assert why(driver, "m2") == ["QUEUE_MAX_EXCEEDED"]
@@ -97,7 +97,7 @@ def test_the_minimum_starts_together_and_the_rest_in_steps() -> None:
 
 
 def test_members_below_the_minimum_do_not_start() -> None:
-    """With one free slot for a minimum of two, or with one ask for it, no member starts."""
+    """With room for one member of a minimum of two, or with one ask of two submitted, no member starts."""
     driver = cluster(1)
     assert elastic(driver, 2) == []
     assert elastic(driver, 1, name="other") == []
@@ -114,12 +114,12 @@ def test_growth_ends_at_the_maximum() -> None:
 
 
 def test_a_gang_without_a_maximum_grows_without_bound() -> None:
-    """A step is one member without its tag, and only lack of room ends the growth."""
+    """Without the tag of a step the gang grows by single members, until there is no more room."""
     assert len(elastic(cluster(7), 9, "3")) == 7
 
 
 def test_lost_members_are_replaced_before_growth() -> None:
-    """After the loss of a node the next members fill the step, once all missing ones fit."""
+    """After the loss of a node, new members start only when as many as were lost can be placed."""
     driver = cluster(2, 2)
     assert len(elastic(driver, 4)) == 4
     driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
@@ -140,8 +140,8 @@ def test_asks_without_a_task_group_are_placed_singly() -> None:
     assert size(driver) == 2
 
 
-def test_a_step_has_the_first_asks_of_the_application() -> None:
-    """A step consists of the first asks of the application, whatever their sizes."""
+def test_a_step_consists_of_the_first_asks_of_the_application() -> None:
+    """The first asks in the order of the application form the minimum and the steps, whatever their sizes."""
     driver = cluster(3, 3)
     driver.do(apps(app("job", "root.b", tags={"licorne/gang-min": "3"})))
     shapes = [1, 2, 1, 2]
@@ -149,8 +149,8 @@ def test_a_step_has_the_first_asks_of_the_application() -> None:
     assert [key for _, key, _ in placed(driver.do(asks(*wanted)))] == ["m1", "m0", "m2", "m3"]
 
 
-def test_growth_comes_after_the_minima_of_others() -> None:
-    """Of two gangs in one queue, the second one has its minimum before the first one grows."""
+def test_the_minima_of_other_gangs_precede_growth() -> None:
+    """Of two gangs in a queue, the second gang has its minimum before the first gang grows."""
     driver = cluster(4)
     driver.do(nodes(node("n0", NodeAction.DRAIN_NODE)))
     assert elastic(driver, 6) == elastic(driver, 6, name="second") == []
@@ -160,7 +160,7 @@ def test_growth_comes_after_the_minima_of_others() -> None:
 
 @pytest.mark.parametrize("policy", ["fifo", "fair", "stateaware"])
 @pytest.mark.parametrize("priority", ["enabled", "disabled"])
-def test_growth_comes_after_all_other_applications(policy: str, priority: str) -> None:
+def test_all_other_applications_precede_growth(policy: str, priority: str) -> None:
     """A younger application of lower priority is served before an older gang grows."""
     properties = f"{{application.sort.policy: {policy}, application.sort.priority: {priority}}}"
     driver = cluster(4, queues=f"[{{name: b, properties: {properties}}}]")
@@ -185,7 +185,7 @@ def test_members_that_are_being_stopped_do_not_count_in_the_minimum() -> None:
 
 
 def test_the_maximum_of_a_queue_blocks_a_whole_unit() -> None:
-    """In a queue with less room than the minimum no member starts, and the check names the maximum."""
+    """If the maximum of a queue leaves less than the gang's minimum, no member starts, with this reason."""
     driver = cluster(20, queues="[{name: b, resources: {max: {memory: 5}}}]")
     assert len(elastic(driver, 6)) == 4
     assert why(driver, "m4") == ["QUEUE_MAX_EXCEEDED"]
@@ -194,7 +194,7 @@ def test_the_maximum_of_a_queue_blocks_a_whole_unit() -> None:
 
 
 def test_preemption_stops_the_newest_step_as_a_whole() -> None:
-    """An ask that lacks one core has the newest step of two cores stopped, and the RM is notified."""
+    """For an ask that lacks room for one member the newest step of two is stopped, with an event."""
     driver = cluster(2, 2, 2, queues=TWO)
     assert len(elastic(driver, 6)) == 6
     driver.do(apps(app("claims", "root.a")), asks(claim("k")))
@@ -205,7 +205,7 @@ def test_preemption_stops_the_newest_step_as_a_whole() -> None:
     assert [key for _, key, _ in placed(effects)] == ["k"]
 
 
-def test_growth_is_stopped_before_younger_allocations() -> None:
+def test_a_step_is_stopped_before_younger_allocations() -> None:
     """A younger regular allocation is spared if a step frees the same room."""
     driver = cluster(2, 2, queues=TWO)
     assert len(elastic(driver, 3, "1,3,1")) == 3
@@ -235,7 +235,7 @@ def test_a_protected_minimum_is_not_stopped_in_part() -> None:
 
 
 def test_growth_does_not_preempt() -> None:
-    """A gang within its queue's guarantee has its minimum, and its growth waits for room."""
+    """A gang within the guarantee of its queue preempts nothing in order to grow."""
     queues = TWO.replace("memory: 4", "memory: 6")
     driver = cluster(4, queues=queues)
     assert len(elastic(driver, 6, queue="root.a")) == 4
@@ -270,7 +270,7 @@ def enforced(most: int) -> str:
 
 @pytest.mark.parametrize(("most", "gone"), [(5, ["m4", "m5"]), (6, [])])
 def test_a_step_under_notice_is_spared_as_a_whole(most: int, gone: list[str]) -> None:
-    """If a raised maximum has room for one of two members neither is spared, and for two both are."""
+    """If a raised maximum has room for one of two members, neither is spared; with room for two, both are."""
     driver = Driver()
     driver.do(register(enforced(9)), nodes(node("n0", memory=20)))
     assert len(elastic(driver, 6)) == 6
@@ -280,7 +280,7 @@ def test_a_step_under_notice_is_spared_as_a_whole(most: int, gone: list[str]) ->
 
 
 def test_a_partly_stopped_minimum_under_notice_is_stopped_as_a_whole() -> None:
-    """If one member of a minimum of two has ended early, the other one is stopped at its deadline."""
+    """If one of two members of a minimum stops before the deadline, the other member is stopped at it."""
     driver = cluster(1, 1, queues=TWO.replace("{name: b}", "{name: b, properties: {preemption.notice: 60s}}"))
     assert len(elastic(driver, 2)) == 2
     driver.do(apps(app("claims", "root.a")), asks(claim("k")))
@@ -292,7 +292,7 @@ def test_a_partly_stopped_minimum_under_notice_is_stopped_as_a_whole() -> None:
 
 
 def test_waiting_members_are_placed_when_others_are_spared() -> None:
-    """When two members under notice are spared, the two that wait are placed at once."""
+    """When members under notice are spared, waiting members are placed at once."""
     driver = cluster(2, 2, 2, queues="[{name: b, properties: {preemption.notice: 60s}}]")
     assert elastic(driver, 5, "4,8,2") == ["m0", "m1", "m2", "m3"]
     driver.do(apps(app("daemons", "root.b")))
@@ -313,7 +313,7 @@ def test_a_daemon_has_whole_steps_stopped() -> None:
 
 
 def test_a_step_on_several_nodes_is_stopped_as_a_whole() -> None:
-    """The members of a step on other nodes are stopped as well, and count for their queue."""
+    """For one ask a step of two members on different nodes is stopped, not one member."""
     driver = cluster(1, 1, 1, 1, queues=TWO)
     assert len(elastic(driver, 4, "2,4,2")) == 4
     driver.do(apps(app("claims", "root.a")), asks(claim("k")))
@@ -337,7 +337,7 @@ def test_only_the_minimum_holds_a_shadow_start() -> None:
 
 @pytest.mark.parametrize("mode", ["easy", "conservative"])
 def test_a_gang_holds_one_shadow_start(mode: str) -> None:
-    """A new first member takes over the shadow start of its gang, which has no second one."""
+    """A new first member takes over the shadow start of its gang; there is no second shadow start."""
     driver = cluster(1, properties=f"{{backfill: {mode}}}")
     driver.do(apps(app("runs", "root.a")))
     driver.do(asks(ask("runs", "r", memory=1, tags={"licorne/runtime": "1000"})))
@@ -391,13 +391,13 @@ def test_an_elastic_gang_with_placeholders_is_refused() -> None:
 
 
 def shown(driver: Driver, name: str) -> tuple[int, ...] | None:
-    """The size, stopping members, minimum, maximum and step in the report of an application."""
+    """Size, stopping members, minimum, maximum and step in the report; None for other applications."""
     found = driver.app(name).extended["elastic"]
     return None if found is None else astuple(found)
 
 
 def test_the_report_of_an_elastic_gang() -> None:
-    """The report has running and stopping members, and the terms; other gangs have none of these."""
+    """The report has running and stopping members and the terms; other applications have no such report."""
     driver = Driver()
     queues = (
         """[{name: a, resources: {guaranteed: {vcore: 2}}, properties: {preemption.delay: 1s}}, {name: b}]"""

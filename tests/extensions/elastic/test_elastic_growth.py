@@ -33,7 +33,7 @@ class Scene:
     """A core without checks, whose calls are counted."""
 
     def __init__(self, members: int, gangs: int = 1, spare: int = 0) -> None:
-        """Submit this number of gangs with this number of members at once, beside some empty nodes."""
+        """Submit gangs of this number of members to a cluster that they fill, except for `spare` nodes."""
         driver = Driver()
         self.scheduler, self.now = driver.scheduler, driver.now
         driver.send(register(config(QUEUES)))
@@ -79,7 +79,7 @@ def counted(action: Callable[[], list[Effect]]) -> tuple[int, list[Effect]]:
 
 
 def of_claim(scene: Scene) -> int:
-    """The calls of a search that has one step stopped."""
+    """The calls of a search for victims that ends with the stop of one step."""
     scene.do(asks(ask("claims", "k", policy="o", memory=1)))
     scene.turns()
     scene.now += 2
@@ -119,7 +119,7 @@ def of_an_end(scene: Scene) -> int:
 
 @pytest.mark.parametrize(("small", "large"), [((100, 1), (800, 1)), ((4, 25), (4, 200))])
 def test_the_cost_of_members_does_not_grow_with_gangs(small: tuple[int, int], large: tuple[int, int]) -> None:
-    """Eight times the members take eight times the calls to place, and the end of one no more calls."""
+    """Calls to place members grow in proportion to members; calls at the end of a member do not grow."""
     few, many = Scene(*small), Scene(*large)
     assert many.calls < 8 * 1.3 * few.calls
     assert of_an_end(many) < 1.3 * of_an_end(few)

@@ -1,4 +1,4 @@
-"""Decayed usage, in closed form."""
+"""Decayed usage agrees with its closed form."""
 
 from math import expm1, log
 from random import Random
@@ -57,7 +57,7 @@ def test_decayed_usage_is_constant_within_a_second() -> None:
 
 
 @pytest.mark.parametrize("half_life", [1e-4, 0.3, 60.0, 1e7])
-def test_changes_within_a_second_count_from_their_times_on(half_life: float) -> None:
+def test_changes_within_a_second_count_from_their_own_times(half_life: float) -> None:
     """Any number of changes in a second gives the sum of the amounts, each decayed since its own time."""
     draw = Random(7)
     account = Decayed(half_life, 0.25)
@@ -88,7 +88,7 @@ def test_a_changed_half_life_applies_from_its_time_on() -> None:
 
 
 def test_decayed_usage_counts_hours_at_the_full_share() -> None:
-    """The largest type counts; one without a divisor counts zero, and one with a zero divisor everything."""
+    """The type with the most hours counts; without a divisor it has none, and a divisor of 0 counts as 1."""
     assert hours_of_due({"vcore": 3600.0, "memory": 7200.0}, {"vcore": 1, "memory": 4}) == 1.0
     assert hours_of_due({"gpu": 3600.0}, {"vcore": 1}) == 0.0
     assert hours_of_due({"gpu": 7200.0}, {"gpu": 0}) == 2.0

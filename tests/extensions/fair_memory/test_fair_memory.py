@@ -1,4 +1,4 @@
-"""Fairness with memory: queues and users by earlier usage."""
+"""Fairness with memory: queues and users are ordered by past usage."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -48,7 +48,7 @@ class Cluster:
         self.order: list[str] = []
 
     def want(self, app_id: str, count: int) -> None:
-        """Submit further asks of an application."""
+        """Submit this number of further asks of an application."""
         keys = [f"k{self.asked + number:05}" for number in range(count)]
         self.asked += count
         self._follow(self.driver.do(asks(*(ask(app_id, key, vcore=1) for key in keys))), 0.0)
@@ -81,12 +81,12 @@ def account_of(driver: Driver, owner: UsageOwner) -> Decayed:
 
 
 def decayed(driver: Driver, path: str, user: str = "") -> float:
-    """The present decayed usage of a queue, or of a user in it, in resources times seconds."""
+    """The present decayed usage of a queue, or of a user in it, in thousandths of a core times seconds."""
     return account_of(driver, UsageOwner(QueuePath(path), user)).at(driver.now).get("vcore", 0.0)
 
 
 def test_queues_are_ordered_by_past_usage() -> None:
-    """After one queue was alone for a half-life, the other leads to equal sums; then they alternate."""
+    """After a queue has run alone for a half-life, its sibling runs until both sums are equal."""
     each = 2.0
     cluster = Cluster(config(QUEUES, properties=f"{{fairshare.half-life: {HALF_LIFE:g}s}}"), 1)
     driver = cluster.driver
@@ -95,14 +95,14 @@ def test_queues_are_ordered_by_past_usage() -> None:
     cluster.running = [(driver.now + each, *one[1:]) for one in cluster.running]
     cluster.run(START + 60.0, each)
     assert set(cluster.order) == {"a"}
-    # A has used one of one unit for a half-life. From now on B alone runs, until its sum is equal.
+    # A has used the only slot for a half-life. From now on only B runs, until its sum is equal.
     a_sum = HALF_LIFE / log(2) * 0.5
     assert decayed(driver, "root.a") == pytest.approx(a_sum, rel=1e-6)
     cluster.want("b", 200)
     begin = len(cluster.order)
     cluster.run(START + 240.0, each)
     ran = cluster.order[begin:]
-    # The sums are equal after s: a_sum * 2^-s/H = H / ln 2 * (1 - 2^-s/H).
+    # Both sums are equal after s seconds: a_sum * 2^-s/H = H / ln 2 * (1 - 2^-s/H).
     meet = HALF_LIFE * log(1 + a_sum * log(2) / HALF_LIFE) / log(2)
     lead = ran.index("a", 2) if "a" in ran[:2] else ran.index("a")
     assert abs(lead - meet / each) <= 1.5
@@ -111,7 +111,7 @@ def test_queues_are_ordered_by_past_usage() -> None:
 
 
 def test_running_allocations_raise_past_usage_between_two_decisions() -> None:
-    """A queue whose allocation runs on falls behind one with older usage, although neither has changed."""
+    """While an allocation runs, the usage of its queue rises above the older usage of another queue."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}, {name: b}, {name: c}]", properties="{fairshare.half-life: 1h}")),
@@ -128,7 +128,7 @@ def test_running_allocations_raise_past_usage_between_two_decisions() -> None:
 
 
 def test_usage_is_divided_by_the_weight() -> None:
-    """Siblings of weights 1 and 0.25 run four to one; a sibling of weight 0 runs when no other waits."""
+    """Siblings of weights 1 and 0.25 run four asks to one; a sibling of weight 0 only if no other waits."""
     queues = (
         "[{name: a}, {name: b, properties: {fairshare.weight: '0.25'}}, "
         "{name: c, properties: {fairshare.weight: '0'}}]"
@@ -164,7 +164,7 @@ def test_users_of_a_fair_leaf_are_ordered_by_past_usage() -> None:
 
 
 def test_users_without_past_usage_are_ordered_by_present_usage() -> None:
-    """A user with one application gets as much at first as a user with nine."""
+    """A user with one application receives as much as a user with nine."""
     text = config("[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 1h}}]")
     driver = Driver()
     driver.do(register(text), nodes(node("n1", vcore=20)), apps(app("ann", "root.a", user="ann")))
@@ -199,7 +199,7 @@ def memory_of(driver: Driver) -> KeptByPartition:
 
 
 def test_past_usage_outlives_the_registration() -> None:
-    """With state from a minute ago, another core has the usage within one percent."""
+    """A core that continues from state 45 seconds old has the usage within one percent."""
     text = config("[{name: a}]", properties="{fairshare.half-life: 60s}")
     first = Driver()
     first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
@@ -218,7 +218,7 @@ def test_past_usage_outlives_the_registration() -> None:
 
 
 def test_usage_from_long_ago_is_not_extrapolated() -> None:
-    """Usage from long before the registration only decays."""
+    """Usage is counted for at most ten minutes after the state was saved; afterwards it only decays."""
     text = config(QUEUES, properties="{fairshare.half-life: 1h}")
     first, second = Driver(), Driver()
     first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))
@@ -232,7 +232,7 @@ def test_usage_from_long_ago_is_not_extrapolated() -> None:
 
 @pytest.mark.parametrize("tuning", [Tuning(), Tuning(fill_work=1), Tuning(slice_size=1)])
 def test_the_slice_size_does_not_change_the_order(tuning: Tuning) -> None:
-    """The size of slices, and so the number of steps, changes neither the order nor a total."""
+    """The size of slices, and with it the number of turns, changes neither the order nor a total."""
 
     def play(how: Tuning | None) -> tuple[list[str], float]:
         cluster = Cluster(config(QUEUES, properties="{fairshare.half-life: 10s}"), 3, tuning=how)
@@ -246,7 +246,7 @@ def test_the_slice_size_does_not_change_the_order(tuning: Tuning) -> None:
     assert play(tuning) == play(None)
 
 
-def test_users_follow_the_size_of_the_cluster_at_once() -> None:
+def test_the_order_of_users_follows_the_size_of_the_cluster() -> None:
     """The order of users follows a change of the cluster's size in the same turn."""
     driver = Driver()
     text = config("[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 1h}}]")

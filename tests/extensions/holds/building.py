@@ -16,7 +16,7 @@ def hold(
     rm: str = RM,
     mark: OperatorMark = MARK,
 ) -> HoldApplication:
-    """An operator holds an application, or resumes it."""
+    """An operator holds an application, or resumes it if `held` is False."""
     return HoldApplication(rm_id=RmId(rm), partition=partition, app_id=AppId(app_id), held=held, mark=mark)
 
 

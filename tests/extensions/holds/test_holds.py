@@ -44,7 +44,7 @@ QUEUES = "[{name: a}, {name: b}, {name: up, queues: [{name: c, resources: {max: 
 
 
 def cluster(queues: str = QUEUES, predicates: PredicatePolicy | None = None, vcore: int = 10) -> Driver:
-    """A node and a drained one, and the applications `app` and `other` in root.a."""
+    """A node `n1`, a drained node `n2`, and the applications `app` and `other` in root.a."""
     driver = Driver()
     driver.do(register(config(queues), predicates=predicates), nodes(node("n1", vcore=vcore)))
     driver.do(nodes(node("n2", NodeAction.CREATE_DRAIN, vcore=10)))
@@ -53,13 +53,13 @@ def cluster(queues: str = QUEUES, predicates: PredicatePolicy | None = None, vco
 
 
 def held(effects: list[Effect]) -> tuple[bool, int, int]:
-    """The answer that the operator of a hold receives."""
+    """The answer to a hold: whether anything changed, and the numbers of asks and allocations."""
     (found,) = [effect for effect in effects if isinstance(effect, ApplicationHeld)]
     return found.changed, found.asks, found.allocations
 
 
 def changed(effects: list[Effect]) -> tuple[bool, str, int | None]:
-    """The answer that the operator of a change receives."""
+    """The answer to a change: whether anything changed, the queue, and the priority."""
     (found,) = [effect for effect in effects if isinstance(effect, ApplicationChanged)]
     return found.changed, found.queue, found.marks.priority
 
@@ -88,7 +88,7 @@ def test_a_held_application_causes_no_packing() -> None:
 
 
 def test_a_held_application_gets_no_allocation() -> None:
-    """Allocations continue in a hold, others are served, and all asks are once the hold ends."""
+    """During a hold allocations continue and other applications are served; then the asks are placed."""
     driver = cluster()
     driver.do(asks(ask("app", "k1", vcore=4)))
     assert held(driver.do(hold("app"))) == (True, 0, 1)
@@ -115,7 +115,7 @@ def test_a_hold_is_sent_to_the_rm_and_as_an_event() -> None:
 
 
 def test_explain_names_the_operator_of_a_hold() -> None:
-    """The check of a hold has a code of its own, in explanations and in the census of reasons."""
+    """Explanations and the census of reasons have the code `APPLICATION_HELD`."""
     driver = cluster()
     driver.do(hold("app"), asks(ask("app", "k1", vcore=4)))
     report = driver.explain("app", "k1")
@@ -137,15 +137,15 @@ def test_a_hold_ends_reservations() -> None:
     assert keys(driver.do(asks(ask("other", "next", vcore=2)))) == ["next"]
 
 
-def test_a_state_aware_queue_starts_the_next_application_during_a_hold() -> None:
-    """A state-aware queue admits one application at a time, and skips a held one."""
+def test_a_state_aware_queue_skips_a_held_application() -> None:
+    """A state-aware queue starts the next application while the first is held."""
     driver = cluster("[{name: a, properties: {application.sort.policy: stateaware}}]")
     driver.do(hold("app"), asks(ask("app", "k1", vcore=1)))
     assert keys(driver.do(asks(ask("other", "o1", vcore=1)))) == ["o1"]
 
 
 def test_an_ask_assumed_before_a_hold_is_allocated() -> None:
-    """If the RM accepts the node the ask is allocated during the hold; if it refuses, the ask waits."""
+    """If the RM accepts the node, the ask is allocated during the hold; otherwise it waits."""
     driver = cluster(predicates=PredicatePolicy(deadline=10))
     (first,) = asked(driver.do(asks(ask("app", "k1", vcore=1, predicate="p"))))
     driver.do(hold("app"))
@@ -171,7 +171,7 @@ def test_a_held_real_ask_replaces_no_placeholder() -> None:
 
 
 def test_marks_of_a_registration_apply_to_replayed_applications() -> None:
-    """The old queue and priorities in a replay do not undo the operator's acts."""
+    """Queue and priorities in a replay do not undo hold, move and priority of an operator."""
     driver = cluster()
     mark = OperatorMark("ann", 5.0, "why")
     marks = ApplicationMarks(hold=mark, change=mark, priority=7, queue=QueuePath("root.b"))
@@ -191,7 +191,7 @@ def test_marks_of_a_registration_apply_to_replayed_applications() -> None:
 
 
 def test_an_application_can_be_resumed_before_its_replay() -> None:
-    """The mark of the application is removed, and it is replayed without a hold."""
+    """Before the RM has replayed an application, an operator may end its hold, once."""
     driver = cluster()
     of = {(DEFAULT, AppId("late")): ApplicationMarks(hold=MARK)}
     again = replace(register(config(QUEUES)), marks={"holds": of})
@@ -212,7 +212,7 @@ def test_marks_end_with_their_application(end: object) -> None:
 
 
 def test_a_priority_applies_to_present_and_future_asks() -> None:
-    """An application precedes those of lower priority, until its asks get their own priorities back."""
+    """An application precedes others of lower priority, until a reset restores the priorities of its asks."""
     driver = cluster(vcore=2)
     driver.do(asks(ask("other", "full", vcore=2)))
     driver.do(asks(ask("other", "o1", vcore=1, priority=5)), asks(ask("app", "k1", vcore=1)))
@@ -230,7 +230,7 @@ def test_a_priority_applies_to_present_and_future_asks() -> None:
 
 @pytest.fixture
 def unfair() -> Driver:
-    """A node of 4 filled by root.rich, last by the application `rich`; `poor` is guaranteed all of it."""
+    """A node of 4 cores, filled by the applications `cheap` and `rich`; root.poor is guaranteed 4 cores."""
     driver = Driver()
     queues = (
         "[{name: poor, resources: {guaranteed: {vcore: 4}}, "
@@ -245,7 +245,7 @@ def unfair() -> Driver:
 
 
 def test_a_priority_set_by_an_operator_protects_an_allocation(unfair: Driver) -> None:
-    """The youngest allocation is no victim once its priority is above that of the ask."""
+    """The youngest allocation is not a victim if its application has a higher priority than the ask."""
     unfair.do(change("rich", priority=5))
     ((app_id, _, why, _),) = released(
         unfair.do(asks(ask("poor", "k", vcore=2, policy="o"))) + unfair.wait(40)
@@ -262,7 +262,7 @@ def test_a_reset_priority_causes_another_search_for_victims(unfair: Driver) -> N
 
 
 def test_a_change_of_priority_keeps_a_reservation() -> None:
-    """The ask of a reservation keeps its node, with another place in the order."""
+    """The ask of a reservation keeps its node when its priority changes."""
     driver = cluster(vcore=4)
     driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
     driver.wait(5)
@@ -273,7 +273,7 @@ def test_a_change_of_priority_keeps_a_reservation() -> None:
 
 
 def test_a_moved_application_waits_in_its_new_queue() -> None:
-    """A moved application has the usage and place of its new queue, and the RM is notified."""
+    """A moved application counts and waits in its new queue, and the RM is notified."""
     driver = cluster(vcore=2)
     driver.do(asks(ask("other", "full", vcore=2)), asks(ask("app", "k1", vcore=1), ask("app", "k2", vcore=1)))
     driver.facts.clear()
@@ -291,7 +291,7 @@ def test_a_moved_application_waits_in_its_new_queue() -> None:
 
 
 def test_a_refused_move_changes_nothing() -> None:
-    """Each refusal of a move has a reason, and no part of the command is done."""
+    """Each refusal of a move has a reason, and no part of the command takes effect."""
     fair = "{name: fair, properties: {application.sort.policy: fair}}"
     driver = cluster(f"[{{name: a}}, {{name: b}}, {{name: up, queues: [{fair}]}}]")
     recovered = app("forced", "nowhere", tags={"application.create.force": "true"})
@@ -323,7 +323,7 @@ def test_a_moved_running_application_counts_in_its_new_leaf() -> None:
     assert changed(driver.do(change("app", queue="root.d")))[1] == "root.d"
 
 
-def test_large_changes_take_slices() -> None:
+def test_large_changes_are_done_in_slices() -> None:
     """Nothing is scheduled between the slices, and the answer follows the last one."""
     driver = Driver(tuning=Tuning(slice_size=1))
     driver.do(register(config(QUEUES)), nodes(node("n1", vcore=1)), apps(app("app", "root.a")))
@@ -348,7 +348,7 @@ def test_a_failing_application_cannot_be_changed() -> None:
         )
 
 
-def test_a_mark_without_its_bit_is_detected() -> None:
+def test_a_mark_without_its_interest_is_detected() -> None:
     """The recount compares interests with marks, in both directions."""
     driver = cluster()
     partition = driver.partition

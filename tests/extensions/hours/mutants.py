@@ -1,4 +1,4 @@
-"""Budgets of hours: usage counts to the microsecond, for the length of its window."""
+"""Defects of budgets of hours: usage is exact to the microsecond, and counts in its window."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap
@@ -18,35 +18,35 @@ OF_HOURS = (
         "window-carries-over",
         "HoursBudget.at",
         swap("0 , max", "used, max"),
-        "a new window begins with what was used in the last",
+        "a new window begins with the usage of the previous one",
         BUDGET,
     ),
     Defect(
         "nobody-wakes-at-the-reset",
         "Hours.follow_time",
         drop("mark"),
-        "asks that wait for hours go on waiting in the next window",
+        "asks that wait for hours are not woken in the next window",
         HOURS,
     ),
     Defect(
         "used-hours-go-with-the-partition",
         "remove_partition",
         drop("keep"),
-        "a partition that is dropped and brought back has all its hours again",
+        "a partition that is removed and added again has all its hours",
         HOURS,
     ),
     Defect(
         "used-hours-go-with-the-budget",
         "HoursBook._leave",
         drop("keep"),
-        "a budget that is dropped and brought back has all its hours again",
+        "a budget that is removed and added again has all its hours",
         HOURS,
     ),
     Defect(
         "hours-told-with-every-look",
         "HoursBook._plan",
         swap("budget . spent != budget . published", "budget.spent"),
-        "an event tells again and again that the hours have run out",
+        "the event about used-up hours is repeated",
         HOURS,
     ),
 )

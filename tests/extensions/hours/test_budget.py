@@ -19,7 +19,7 @@ def test_very_small_usage_is_summed() -> None:
 
 
 def hours(amount: int, window: Window = Window.DAY) -> HoursBudget:
-    """A budget of hours, from a Monday on."""
+    """A budget of this number of GPU-hours, which begins on a Monday at 0:00."""
     return HoursBudget(QueuePath("root.a"), HoursLimit("gpu", amount, window), MONDAY)
 
 
@@ -32,7 +32,7 @@ def test_hours_are_used_up_and_available_again() -> None:
     assert budget.follow(4, MONDAY + 3 * 3600 + 0.5)
     assert budget.spent
     assert budget.changes_at(4) == MONDAY + 86_400
-    # Running allocations continue, and count in the next window from its beginning on.
+    # Running allocations continue, and count in the next window from its beginning.
     assert budget.follow(4, MONDAY + 86_400)
     assert budget.used == 0
     assert budget.changes_at(4) == MONDAY + 86_400 + 2 * 3600
@@ -53,7 +53,7 @@ def test_usage_below_the_limit_of_a_window_blocks_nothing() -> None:
 
 
 def test_usage_over_several_windows() -> None:
-    """Usage over several windows counts in the last one from its beginning on."""
+    """Of usage over several windows, the part since the beginning of the present window counts."""
     budget = hours(1000, Window.HOUR)
     budget.follow(2, MONDAY + 1800)
     span, used = budget.at(MONDAY + 5 * 3600 + 60)

@@ -30,7 +30,7 @@ BUDGET = "properties: {budget.gpu-hours: %s}"
 
 
 def of_hours(hours: str) -> str:
-    """A configuration with a queue with this number of hours, and one without a budget."""
+    """A configuration with a queue `a` of this budget of GPU-hours, and a queue `b` without a budget."""
     return config(f"[{{name: a, {BUDGET % hours}}}, {{name: b}}]")
 
 
@@ -91,7 +91,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("hours", "text"), CHANGES.values(), ids=CHANGES)
 def test_a_reload_of_hours_has_an_event(hours: str, text: str) -> None:
-    """A budget that is raised above the usage has an event, and so has one that is lowered below it."""
+    """A reload has an event if it raises a budget above the usage, lowers it below, or removes it."""
     driver = started(of_hours("1/hour"), gpu=6)
     driver.wait(600.0)
     driver.do(releases(release("x", "k1")))
@@ -142,7 +142,7 @@ def test_used_hours_outlive_removal_from_the_configuration(drop: Drop) -> None:
 
 
 def test_usage_of_a_removed_partition_is_retained() -> None:
-    """The usage of a removed partition is in the RM's retained state, and once after its return."""
+    """The usage of a removed partition is retained, and counted once when the partition is added again."""
     driver = started(of_hours("2/hour"), gpu=6)
     driver.wait(600.0)
     drop_partition(driver)
@@ -223,7 +223,7 @@ def test_usage_while_the_rm_is_not_registered_is_bounded() -> None:
 
 
 def test_hours_outlive_the_registration() -> None:
-    """With state from a minute ago, another core has the used hours within one percent."""
+    """A core that continues from state 45 seconds old has the used hours within one percent."""
     text = config("[{name: a, properties: {budget.vcore-hours: 4000m/day}}]")
     first = Driver()
     first.do(register(text), nodes(node("n1", vcore=4)), apps(app("x", "root.a")))

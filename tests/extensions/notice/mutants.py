@@ -1,4 +1,4 @@
-"""Notices of preemption: recipients, durations and spared victims; and lost work."""
+"""Defects of notices of preemption: recipients, durations, spared victims, and lost work."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without
@@ -19,7 +19,7 @@ NOTICES = (
         "never-spared",
         "_notice_over",
         never("_is_needed"),
-        "a victim is stopped though nobody needs its room any more",
+        "a victim is stopped although its room is not needed any more",
         (NOTICE, "client/test_notices::test_a_notice_is_withdrawn_once_nobody_needs_the_room"),
     ),
     Defect(
@@ -33,42 +33,42 @@ NOTICES = (
         "later-and-later",
         "notice:_answer",
         swap("not notice . has_answered", "True"),
-        "an RM puts its victim off again and again",
+        "an RM can delay the stop of its victim again and again",
         (NOTICE,),
     ),
     Defect(
         "beyond-the-deadline",
         "notice:_answer",
         swap("min", "max"),
-        "an RM puts its victim off beyond the deadline",
+        "an RM can delay the stop of its victim beyond the deadline",
         ("extensions/notice/test_notices::test_a_victim_is_stopped_at_the_deadline_at_the_latest",),
     ),
     Defect(
         "all-is-lost",
         "seconds_lost",
         swap("min ( run , now - since )", "run"),
-        "what a checkpoint keeps counts as lost",
+        "work that a checkpoint saved counts as lost",
         (NOTICE,),
     ),
     Defect(
         "silence-pays",
         "costs_of",
         without("silent"),
-        "of two with equal losses the one whose RM has said nothing goes first",
-        ("extensions/notice/test_notices::test_of_equal_losses_the_one_with_a_report_is_stopped",),
+        "of two victims with equal losses, the one whose RM has reported nothing is stopped",
+        ("extensions/notice/test_notices::test_of_equal_losses_the_victim_with_a_report_is_stopped",),
     ),
     Defect(
         "losses-are-free",
         "UnderNotice.__init__",
         drop("pledge"),
-        "victims under notice do not count in the losses of the hour",
+        "victims under notice do not count in the losses of the current hour",
         ("extensions/notice/test_notices::test_work_under_notice_counts_as_lost",),
     ),
     Defect(
         "stopped-whatever-has-become",
         "notice:_is_needed",
         swap("_stands ( partition , found [ 0 ] , now )", "True"),
-        "a victim is stopped though the laws do not allow it any more, or it is of no use",
+        "a victim is stopped although the laws forbid it by now, or its stop has no use",
         (_STALE,),
     ),
     Defect(
@@ -82,35 +82,35 @@ NOTICES = (
         "stopped-for-nobody",
         "is_useful",
         without("room_shortage"),
-        "a victim is stopped though the ask will not fit on the node",
+        "a victim is stopped although the ask does not fit on the node afterwards",
         ("core/handlers/test_stale_stops::test_a_notice_without_use_is_withdrawn_at_the_deadline",),
     ),
     Defect(
         "stopped-for-a-full-queue",
         "is_useful",
         without("quota_shortage"),
-        "a victim is stopped though the ask exceeds a maximum",
+        "a victim is stopped although the ask exceeds a maximum",
         (_STALE,),
     ),
     Defect(
         "stopped-though-preemption-is-off",
         "notice:_stands",
         swap("preemption_of ( partition . check_context ) . remedy . enabled", "True"),
-        "a victim is stopped though preemption was switched off",
+        "a victim is stopped although preemption was disabled",
         (_STALE,),
     ),
     Defect(
         "told-at-the-deadline",
         "configuration:reload",
         drop("ask_again"),
-        "a notice that does not hold any more is withdrawn at its deadline only",
+        "a void notice is withdrawn only at its deadline",
         (_STALE,),
     ),
     Defect(
         "stays-are-not-asked",
         "Stay.reconsider",
         drop("set"),
-        "a victim that could be spared runs out its notice",
+        "a victim that may be spared remains under notice until its deadline",
         ("extensions/notice/test_notices::test_a_spared_victim_does_not_count_as_lost",),
     ),
     Defect(

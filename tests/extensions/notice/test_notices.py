@@ -31,9 +31,9 @@ GUEST = AppId("guest")
 def town(
     properties: str = "", tags: Mapping[str, Mapping[str, str]] | None = None, *, apart: bool = False
 ) -> Driver:
-    """Two guests on a full node, whose queue has a notice of a minute; the owner compares costs.
+    """Two guests fill a node, and have a notice of a minute; the owner's queue chooses victims by cost.
 
-    `tags` are those of guests, by key. With `apart` each guest has a node.
+    `tags` has the tags of each guest by its key. With `apart` each guest has a node.
     """
     guest = f"{{name: guest, properties: {{preemption.notice: 60s{properties}}}}}"
     owner = (
@@ -54,19 +54,19 @@ def town(
 
 
 def wanted(driver: Driver, *keys: str) -> list[str]:
-    """Submit the owner's ask, and wait for its victims; returns the guests under notice."""
+    """Submit asks of the owner, and wait for victims; return the guests under notice."""
     driver.do(asks(*(ask("owner", key, memory=1, policy="o") for key in keys)))
     return noticed(driver.wait(5))
 
 
 def answered(driver: Driver, key: str, later: float) -> list[Effect]:
-    """Answer a notice in place of the RM."""
+    """Answer a notice in place of the RM, with a wish for `later` seconds; 0 means ready."""
     answer = NoticeAnswer(GUEST, AllocationKey(key), later=later)
     return driver.do(AnswerNotices(rm_id=RmId(RM), answers=[answer]))
 
 
 def test_a_victim_is_stopped_at_the_deadline_at_the_latest() -> None:
-    """An RM that asks for more time than remains gets the remaining time."""
+    """A wish of the RM for more time than remains does not move the deadline."""
     driver = town()
     assert wanted(driver, "k") == ["young"]
     answered(driver, "young", 1000.0)
@@ -74,8 +74,8 @@ def test_a_victim_is_stopped_at_the_deadline_at_the_latest() -> None:
     assert [key for _, key, *_ in released(driver.wait(1))] == ["young"]
 
 
-def test_of_equal_losses_the_one_with_a_report_is_stopped() -> None:
-    """The younger victim, which has the median as its checkpoint, is spared."""
+def test_of_equal_losses_the_victim_with_a_report_is_stopped() -> None:
+    """The victim without a report, for which the median loss is assumed, is spared."""
     driver = town(tags={"old": {"licorne/lost-work": "40"}})
     assert wanted(driver, "k") == ["old"]
 
@@ -95,7 +95,7 @@ def test_a_spared_victim_does_not_count_as_lost() -> None:
     assert noticed(driver.wait(20)) == ["young"]
 
 
-def test_a_placeholder_gets_no_notice() -> None:
+def test_a_placeholder_has_no_notice() -> None:
     """A placeholder, which has no work to lose, is released at once without a deadline."""
     driver = Driver()
     guest = "{name: guest, properties: {preemption.notice: 60s}}"

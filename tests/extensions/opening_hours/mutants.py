@@ -1,4 +1,4 @@
-"""Opening hours: leaves open and close in time, and no ask waits longer or starts later."""
+"""Defects of opening hours: leaves open and close in time, and no ask waits longer or starts later."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap
@@ -11,35 +11,35 @@ OPENING_HOURS = (
         "open-for-a-moment-more",
         "OpeningHours.at",
         swap("time < midnight + end", "time <= midnight + end"),
-        "asks start at the moment at which the hours end",
+        "asks start at the exact end of the opening hours",
         (*TIMES, *HOURS),
     ),
     Defect(
         "closed-at-midnight",
         "OpeningHours.at",
         swap("first . end if", "0 if"),
-        "the end of the day is told as the end of hours that go on past midnight",
+        "the end of the day is reported as the end of opening hours that continue after midnight",
         (*TIMES, *HOURS),
     ),
     Defect(
         "nobody-wakes-at-the-opening",
         "OpeningClock._follow",
         drop("mark"),
-        "asks that wait for the hours go on waiting once they begin",
+        "asks that wait for opening hours are not woken when the hours begin",
         HOURS,
     ),
     Defect(
         "turn-before-the-closing",
         "OpeningClock._is_due",
         swap("<=", "<"),
-        "where many leaves close at once, some start asks after the end of their hours",
+        "where many leaves close at once, some place asks after the end of their hours",
         HOURS,
     ),
     Defect(
         "closed-without-hours",
         "OpeningClock.settled",
         drop("removed"),
-        "a leaf whose hours were taken away stays closed",
+        "a leaf whose opening hours were removed stays closed",
         HOURS,
     ),
 )

@@ -31,7 +31,7 @@ from support.core.driver import Driver, keys, placed, released, reserved
 
 DEFAULT = PartitionName("[rm1]default")
 TWO_O_CLOCK = 1_000_800.0
-"""14:00 UTC on some day, in unix seconds."""
+"""14:00 UTC, in Unix seconds."""
 DAY = 86_400.0
 OF = "[{name: a, properties: {opening.hours: '%s'}}, {name: b}]"
 
@@ -46,7 +46,7 @@ def started(hours: str, *, queues: str = OF, slots: int = 9) -> Driver:
 
 
 def wanted(driver: Driver, *names: str, app_id: str = "x") -> list[str]:
-    """The keys that are placed after the submission of these asks."""
+    """Submit these asks; return the keys that are placed."""
     return keys(driver.do(asks(*(ask(app_id, key, vcore=1) for key in names))))
 
 
@@ -65,7 +65,7 @@ def clock(driver: Driver) -> OpeningClock:
 
 
 def test_asks_start_at_the_opening() -> None:
-    """Nothing starts before the opening, and everything at that moment; other leaves do not wait."""
+    """All asks of a leaf start at its opening and none before; other leaves do not wait."""
     driver = started("14:10-14:20")
     assert wanted(driver, "k1", "k2") == []
     assert wanted(driver, "o1", app_id="y") == ["o1"]
@@ -75,7 +75,7 @@ def test_asks_start_at_the_opening() -> None:
 
 
 def test_nothing_starts_after_the_hours() -> None:
-    """The last moment of the hours is included, and their end is not; allocations continue."""
+    """Asks start up to the end of the hours, exclusive; allocations continue after it."""
     driver = started("13:00-14:10")
     driver.wait(599.999)
     assert wanted(driver, "k1") == ["k1"]
@@ -99,8 +99,8 @@ def test_hours_may_extend_past_midnight() -> None:
     assert wanted(driver, "k3") == []
 
 
-def test_no_turn_starts_asks_of_hours_that_have_ended() -> None:
-    """If more leaves close at once than a tick has deadlines for, none of them starts an ask."""
+def test_no_turn_starts_asks_after_their_hours_have_ended() -> None:
+    """If more leaves close at once than a tick handles deadlines, still no closed leaf starts an ask."""
     count = 70
     queues = ", ".join(f"{{name: q{n}, properties: {{opening.hours: '13:00-14:10'}}}}" for n in range(count))
     driver = Driver(sweep=50)
@@ -205,7 +205,7 @@ def test_a_reserved_ask_waits_for_the_opening() -> None:
 
 
 def test_no_victim_is_stopped_for_a_closed_queue() -> None:
-    """A closed queue has no victims stopped, and from its opening on preempts as usual."""
+    """A closed queue preempts nothing; after its opening it preempts as usual."""
     queues = (
         "[{name: a, properties: {opening.hours: '%s', preemption.delay: 1s}, "
         "resources: {guaranteed: {vcore: 2}}}, {name: b}]"
@@ -218,7 +218,7 @@ def test_no_victim_is_stopped_for_a_closed_queue() -> None:
 
 
 def test_placeholders_wait_for_the_opening() -> None:
-    """A gang waits as a whole, because placeholders are asks like all others."""
+    """The placeholders of a gang in a closed leaf start at its opening."""
     driver = started("14:10-14:20")
     driver.do(apps(app("g", "root.a", gang={"vcore": 2})))
     driver.do(asks(*(ask("g", f"p{n}", vcore=1, group="w", placeholder=True) for n in range(2))))
@@ -227,7 +227,7 @@ def test_placeholders_wait_for_the_opening() -> None:
 
 
 def test_a_leaf_without_hours_has_no_state() -> None:
-    """Without the property no leaf has the bit, no timer is set, and no explanation has the check."""
+    """Without the property no leaf has an interest, no timer is set, and no explanation has the check."""
     driver = started("off")
     partition = driver.partition
     driver.do(asks(ask("x", "big", vcore=99)))
@@ -278,8 +278,8 @@ def _not_followed(driver: Driver, own: OpeningClock) -> None:
         (_not_followed, "O1"),
     ],
 )
-def test_the_recount_finds_wrong_state(plant: Callable[[Driver, OpeningClock], None], told: str) -> None:
-    """All state of a closed leaf is compared with its settings."""
+def test_the_recount_detects_wrong_state(plant: Callable[[Driver, OpeningClock], None], told: str) -> None:
+    """The recount compares all state of a leaf with its opening hours."""
     driver = started("22:00-06:00")
     check_invariants(driver.scheduler)
     plant(driver, clock(driver))

@@ -17,7 +17,7 @@ MINUTES = st.integers(0, 1439)
 
 
 def hours_of(text: str) -> OpeningHours:
-    """The parsed hours, which close the leaf for a part of the day."""
+    """The parsed opening hours, which must close the leaf for a part of the day."""
     found = settings_of({PROPERTY: text}).of(NAME)
     assert isinstance(found, OpeningHours)
     return found
@@ -69,7 +69,7 @@ NO_TIME = "has a span that does not begin from 00:00 to 23:59, or end from 00:00
     ],
 )
 def test_an_invalid_value_leaves_a_leaf_open(text: str, why: str) -> None:
-    """An invalid value gives a warning that names it, and the leaf is always open."""
+    """A warning names an invalid value, and the leaf is always open."""
     warnings: list[str] = []
     assert settings_of({PROPERTY: text}, warnings) == QueueSettings()
     (warning,) = warnings
@@ -79,7 +79,7 @@ def test_an_invalid_value_leaves_a_leaf_open(text: str, why: str) -> None:
 
 @given(st.lists(st.tuples(MINUTES, MINUTES).filter(lambda span: span[0] != span[1]), min_size=1, max_size=16))
 def test_a_leaf_is_open_in_the_minutes_of_its_spans(spans: list[tuple[int, int]]) -> None:
-    """In each minute a leaf is open exactly if a span contains it, until the next change."""
+    """A leaf is open exactly in the minutes that a span contains; the next change is at the end of these."""
     text = ",".join(f"{clock_time(begin * 60)}-{clock_time(end * 60)}" for begin, end in spans)
     open_minutes = {(begin + n) % 1440 for begin, end in spans for n in range((end - begin) % 1440)}
     hours = settings_of({PROPERTY: text}).of(NAME)

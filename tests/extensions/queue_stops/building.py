@@ -1,4 +1,4 @@
-"""Builders of commands of operators: queue_stops."""
+"""Builders of commands of operators: stop and start of queues."""
 
 from licorne_core.extensions.queue_stops.messages import SetQueueStopped
 from licorne_core.values.ids import RmId

@@ -1,4 +1,4 @@
-"""Stops of queues: asks that leave their blockers, and new tries after the start."""
+"""Defects of stopped queues: their reservations end, and their asks are tried again after the start."""
 
 from mutants.defect import Defect
 from mutants.operators import drop
@@ -8,7 +8,7 @@ QUEUE_STOPS = (
         "a-start-wakes-nobody",
         "queue_stops:_start",
         drop("mark_queue"),
-        "asks of a queue that is started again wait for another change",
+        "asks of a restarted queue are not woken",
         ("extensions/queue_stops/test_queue_stops",),
     ),
     Defect(
@@ -22,7 +22,7 @@ QUEUE_STOPS = (
         "a-stop-is-forgotten",
         "_QueueStop.steps",
         drop("stopped"),
-        "a queue that is stopped is active again after its RM has registered anew",
+        "a stopped queue is active after its RM has registered again",
         ("extensions/queue_stops/test_queue_stops",),
         nth=2,
     ),

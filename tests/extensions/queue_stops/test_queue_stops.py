@@ -57,8 +57,8 @@ STOPPED = {
 
 
 @pytest.mark.parametrize("queue", STOPPED)
-def test_a_stopped_queue_gets_no_allocation_until_its_start(queue: str) -> None:
-    """Other queues continue, and after the start all waiting asks are placed."""
+def test_a_stopped_queue_has_no_new_allocation_until_its_start(queue: str) -> None:
+    """Asks in other queues are placed; asks in the stopped queue are placed after its start."""
     driver = cluster()
     assert outcome(driver.do(stop(queue))).state == "Stopped"
     made = driver.do(asks(*(ask(leaf, f"k-{leaf}", vcore=1) for leaf in "abc")))
@@ -69,7 +69,7 @@ def test_a_stopped_queue_gets_no_allocation_until_its_start(queue: str) -> None:
 
 
 def test_allocations_in_a_stopped_queue_continue() -> None:
-    """Nothing is released by a stop, and the queue keeps its allocations."""
+    """A stop of a queue releases no allocation."""
     driver = cluster()
     driver.do(asks(ask("a", "k", vcore=3)))
     assert released(driver.do(stop("root.up"))) == []
@@ -86,7 +86,7 @@ def test_a_second_stop_changes_nothing() -> None:
 
 
 def test_a_stopped_queue_accepts_no_application() -> None:
-    """The rejection names the stopped queue, which may be one above the leaf."""
+    """The rejection names the stopped queue, which may be a parent of the leaf."""
     driver = cluster()
     driver.do(stop("root.up"))
     told = refused_apps(driver.do(apps(app("new", "root.up.a"))))
@@ -96,8 +96,8 @@ def test_a_stopped_queue_accepts_no_application() -> None:
     assert not refused_apps(driver.do(apps(app("new", "root.up.a"))))
 
 
-def test_no_queue_is_created_below_a_stopped_one() -> None:
-    """An application for which a rule would create a queue there is rejected."""
+def test_no_queue_is_created_below_a_stopped_queue() -> None:
+    """An application is rejected if a placement rule would create its queue below a stopped one."""
     driver = cluster(rest="placementrules: [{name: provided, create: true}]")
     driver.do(stop("root"))
     told = refused_apps(driver.do(apps(app("new", "root.fresh"))))
@@ -113,7 +113,7 @@ def test_room_freed_during_a_stop_is_used_after_the_start() -> None:
 
 
 def test_explain_names_the_operator_of_a_stop() -> None:
-    """The first blocking check is the stopped queue, with a code of its own."""
+    """The only failed check has the code `QUEUE_STOPPED`, and the summary names the stopped queue."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
     report = driver.explain("a", "k")
@@ -122,7 +122,7 @@ def test_explain_names_the_operator_of_a_stop() -> None:
 
 
 def test_an_answer_about_an_ask_in_a_stopped_queue_has_no_effect() -> None:
-    """The answer to an open check places nothing, and after the start the RM is asked again."""
+    """The answer to a check sent before the stop places nothing; after the start the RM is asked again."""
     driver = cluster(PredicatePolicy(deadline=10))
     (check,) = asked(driver.do(asks(ask("a", "k", vcore=1, predicate="p"))))
     driver.do(stop("root.up"))
@@ -144,7 +144,7 @@ def test_reservations_in_a_stopped_queue_end() -> None:
 
 
 def test_requested_stops_of_placeholders_are_completed() -> None:
-    """A requested replacement is completed, and no further placeholder is stopped before the start."""
+    """A replacement requested before the stop is completed; no other begins before the start."""
     driver = cluster()
     driver.do(apps(app("job", "root.up.b", gang={"vcore": 2})))
     holders = (ask("job", f"p{i}", placeholder=True, group="g", vcore=1) for i in (1, 2))
@@ -159,7 +159,7 @@ def test_requested_stops_of_placeholders_are_completed() -> None:
 
 
 def test_victims_in_a_stopped_queue_are_still_stopped() -> None:
-    """The room of victims in a stopped queue is used by their beneficiary."""
+    """The ask that preempts allocations of a stopped queue is placed in their room."""
     driver, victim = preempted(rich_asks=2)
     driver.do(stop("root.rich"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
@@ -167,7 +167,7 @@ def test_victims_in_a_stopped_queue_are_still_stopped() -> None:
 
 
 def test_an_ask_in_a_stopped_queue_loses_its_promise() -> None:
-    """The room of the victims is free for any ask when the queue of their beneficiary is stopped."""
+    """When the queue of the preempting ask is stopped, any ask may use the room of its victims."""
     driver, victim = preempted(rich_asks=3)
     driver.do(stop("root.poor"))
     why = TerminationType.PREEMPTED_BY_SCHEDULER
@@ -175,7 +175,7 @@ def test_an_ask_in_a_stopped_queue_loses_its_promise() -> None:
 
 
 def test_a_reload_does_not_start_a_stopped_queue() -> None:
-    """A reload does not start a stopped queue."""
+    """After a reload a stopped queue is still stopped, until an operator starts it."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)))
     assert not placed(driver.do(reload(config(QUEUES.replace("{name: c}", "{name: d}")))))
@@ -184,13 +184,13 @@ def test_a_reload_does_not_start_a_stopped_queue() -> None:
 
 
 def test_a_draining_queue_is_neither_stopped_nor_started() -> None:
-    """The stop or the start of a draining queue is refused."""
+    """The stop and the start of a draining queue are refused, with a reason."""
     driver = cluster()
     driver.do(stop("root.up"), reload(config("[{name: c}]")))
     assert driver.queue("root.up").state == "Draining"
     told = driver.do(stop("root.up"), start("root.up"), stop("root.nowhere"))
     found = [effect for effect in told if isinstance(effect, OperatorRefused)]
-    draining = "queue root.up is draining, as the configuration has it no more"
+    draining = "queue root.up is draining, because it is no longer configured"
     assert [(one.refusal, one.reason) for one in found] == [
         (OperatorRefusal.QUEUE_DRAINING, draining),
         (OperatorRefusal.QUEUE_DRAINING, draining),
@@ -199,7 +199,7 @@ def test_a_draining_queue_is_neither_stopped_nor_started() -> None:
 
 
 def test_a_large_queue_is_stopped_in_slices() -> None:
-    """Between the slices nothing is decided, and the queue is either active or stopped."""
+    """The stop of a queue with many queues below takes several slices, after which the queue is stopped."""
     driver = cluster(tuning=Tuning(slice_size=1))
     driver.do(asks(ask("c", "full", vcore=10)), *(asks(ask(leaf, leaf, vcore=1)) for leaf in "ab"))
     driver.begin(stop("root"))
@@ -212,7 +212,7 @@ def test_a_large_queue_is_stopped_in_slices() -> None:
 
 
 def test_an_application_in_a_stopped_queue_can_be_killed() -> None:
-    """The asks of a killed application in a stopped queue are removed, and none exists after the start."""
+    """The asks of a killed application in a stopped queue are removed, and none is placed after the start."""
     driver = cluster()
     driver.do(stop("root.up"), asks(ask("a", "k", vcore=1)), kill("a"))
     assert not placed(driver.do(start("root.up")))

@@ -1,4 +1,4 @@
-"""Lowered maxima: allocations up to the excess are stopped once, after the delay."""
+"""Defects of lowered maxima: after the delay allocations up to the excess are stopped, once."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without
@@ -10,7 +10,7 @@ QUOTA_CHANGE = (
         "below-its-maximum",
         "amount_of",
         swap("bound", "bound + 1"),
-        "a queue loses more than it has above its maximum",
+        "victims of a queue exceed its amounts above the maximum",
         ("scenarios/test_scenarios::test_scenario[quota_change]",),
         nth=2,
     ),
@@ -29,8 +29,8 @@ QUOTA_CHANGE = (
         "chosen-and-stopped",
         "Enforcement._has_room",
         without("_exceeds_max"),
-        "victims go for a maximum that was raised meanwhile",
-        ("extensions/quota_change/test_enforcing::test_a_raised_maximum_ends_the_enforcement",),
+        "victims are stopped for a maximum that was raised meanwhile",
+        ("extensions/quota_change/test_enforcing::test_a_raised_maximum_shortens_the_enforcement",),
     ),
     Defect(
         "enforced-once-begun",
@@ -43,7 +43,7 @@ QUOTA_CHANGE = (
         "below-a-later-guarantee",
         "still_exceeds",
         never("_keeps_guarantee"),
-        "a victim is stopped for a maximum though a guarantee needs it by now",
+        "a victim is stopped for a maximum although a guarantee protects it by now",
         (_NOTICE,),
     ),
 )

@@ -1,4 +1,4 @@
-"""A maximum is enforced in steps, between which other changes may happen (spec § 9.6)."""
+"""Enforcement of a maximum in steps, between which other changes may arrive (spec § 9.6)."""
 
 import pytest
 
@@ -32,7 +32,7 @@ ONLY_Q = config("[{name: q}]", rest=ENFORCED % "true")
 
 
 def queues(most: int, *, on: bool = True, delay: str = "5s", name: str = "default") -> str:
-    """Queues with this maximum of root.p; root.q has the remaining amount."""
+    """A configuration with a parent root.p of this maximum, and a leaf root.q without one."""
     properties = f"properties: {{quota.preemption.delay: {delay}}}, " if delay else ""
     p = (
         f"{{name: p, resources: {{max: {{memory: {most}}}}}, {properties}"
@@ -43,9 +43,9 @@ def queues(most: int, *, on: bool = True, delay: str = "5s", name: str = "defaul
 
 
 def crowded(size: int = 1) -> Driver:
-    """Eighteen allocations in the leaves of root.p, whose maximum of four has to be enforced now.
+    """Eighteen allocations in the leaves of root.p, whose maximum of four is due for enforcement.
 
-    `size` is the number of steps that are done at once.
+    `size` is the number of steps in one turn.
     """
     driver = Driver(tuning=Tuning(timeout_size=size))
     driver.do(register(queues(18)), nodes(node("n1", memory=18)))
@@ -59,7 +59,7 @@ def crowded(size: int = 1) -> Driver:
 
 
 def begun(driver: Driver, victims: int = 3) -> list[str]:
-    """Continue until this number of stops was requested."""
+    """Continue until at least this number of stops is requested; return the victims."""
     told: list[str] = []
     for _ in range(100):
         if len(told) >= victims:
@@ -69,7 +69,7 @@ def begun(driver: Driver, victims: int = 3) -> list[str]:
 
 
 def ended(driver: Driver) -> list[str]:
-    """Continue until the enforcement has ended; returns the further victims."""
+    """Continue until the enforcement has ended; return the further victims."""
     told = stopped(driver.run())
     if DEFAULT in driver.scheduler.partitions:
         assert driver.partition.job is None
@@ -77,8 +77,8 @@ def ended(driver: Driver) -> list[str]:
 
 
 @pytest.mark.parametrize("size", [1, 2, 7])
-def test_enforcement_in_steps_has_the_victims_of_one_step(size: int) -> None:
-    """Without other changes the steps choose the same victims in the same order as one large step."""
+def test_enforcement_in_steps_has_the_same_victims_as_in_one_turn(size: int) -> None:
+    """Without other changes, several turns choose the same victims in the same order as one turn."""
     whole, pieces = crowded(500), crowded(size)
     at_once = stopped(whole.send(Tick()))
     assert len(at_once) > 10
@@ -92,8 +92,8 @@ def test_enforcement_in_steps_has_the_victims_of_one_step(size: int) -> None:
         assert ours.preempting == theirs.preempting
 
 
-def test_a_record_has_the_sizes_at_the_choice() -> None:
-    """A victim's record has the sizes of its leaf at the choice of the leaf's first victim."""
+def test_a_record_has_the_usage_at_the_choice_of_victims() -> None:
+    """The record of a victim has the usage of its leaf before any victim of the leaf was chosen."""
     driver = crowded()
     first, *_, last = begun(driver, 1) + ended(driver)
     assert (first[0], last[0]) == ("a", "c")
@@ -119,8 +119,8 @@ def test_nothing_is_decided_during_an_enforcement() -> None:
     assert decided + keys(driver.run()) == ["o"]
 
 
-def test_a_raised_maximum_ends_the_enforcement() -> None:
-    """A victim for which a raised maximum has room is not stopped."""
+def test_a_raised_maximum_shortens_the_enforcement() -> None:
+    """If the maximum is raised during its enforcement, only the remaining excess is stopped."""
     driver = crowded()
     told = begun(driver)
     driver.begin(reload(queues(14)))
@@ -176,7 +176,7 @@ def test_an_enforcement_ends_after_removals(commands: tuple[Command, ...]) -> No
 
 
 def test_no_enforcement_begins_during_a_replay() -> None:
-    """During a replay usage is incomplete, so no enforcement begins; one that has begun is completed."""
+    """During a replay usage is incomplete, so no enforcement begins; a begun enforcement is completed."""
     driver = crowded()
     driver.send(BeginReplay(rm_id=RmId(RM)))
     assert stopped(driver.run()) == []
@@ -187,8 +187,8 @@ def test_no_enforcement_begins_during_a_replay() -> None:
     assert len(told + ended(driver)) > 10
 
 
-def test_the_recount_finds_wrong_start_times() -> None:
-    """The recount finds a start time of a queue without a delay, and start times without a timer."""
+def test_the_recount_detects_wrong_start_times() -> None:
+    """The recount detects a start time of a queue without a delay, and start times without a timer."""
     partition = crowded().partition
     own, queue = partition.points.named("quota_change"), partition.tree.get(QueuePath("root.q"))
     assert isinstance(own, QuotaChange)

@@ -13,11 +13,11 @@ from support.preemption.asking import result_of
 
 NOW = 1000.0
 SET = 990.0
-"""A start time from before."""
+"""A start time before `NOW`."""
 
 
 def terms(size: int | None, delay: float) -> QuotaTerms:
-    """A maximum of memory, or none, and a delay."""
+    """A maximum of memory, or none, and a delay in seconds."""
     return QuotaTerms(None if size is None else {"memory": size}, delay)
 
 
@@ -69,7 +69,7 @@ def test_a_maximum_is_lower_if_it_allows_less_of_any_type(
     assert start_time(old, new, above_max=True, start=None, now=NOW) == expected
 
 
-# The clock of a whole tree
+# The clock of a tree of queues
 
 TREE = """
 - name: root
@@ -118,7 +118,7 @@ class Partition:
         }
 
     def wait(self, seconds: int) -> list[tuple[int, list[str]]]:
-        """The paths of due queues by seconds, for each call that the clock requests."""
+        """The paths of due queues, for each second at which the clock requests a call."""
         due = []
         for second in range(1, seconds + 1):
             deadline = self.clock.next_deadline(self.now)
@@ -132,7 +132,7 @@ class Partition:
 
 
 def test_a_lowered_maximum_is_enforced_once_after_the_delay() -> None:
-    """After the enforcement a queue above its maximum is tolerated, and the clock has no deadline."""
+    """A queue that is still above its maximum after the enforcement is tolerated, and no timer is set."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -143,7 +143,7 @@ def test_a_lowered_maximum_is_enforced_once_after_the_delay() -> None:
 
 
 def test_an_update_without_a_change_enforces_nothing() -> None:
-    """After an enforcement only another change of a maximum starts the next one."""
+    """After an enforcement only a change of the queue's own maximum starts another."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -155,7 +155,7 @@ def test_an_update_without_a_change_enforces_nothing() -> None:
 
 
 def test_a_queue_within_its_maximum_is_not_enforced() -> None:
-    """A queue within its maximum at its start time loses that start time."""
+    """The check of a queue within its maximum removes its start time."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -166,7 +166,7 @@ def test_a_queue_within_its_maximum_is_not_enforced() -> None:
     assert partition.wait(60) == []
 
 
-def test_queues_below_an_enforced_one_wait() -> None:
+def test_a_queue_below_a_due_queue_waits() -> None:
     """A leaf below a due queue waits for the next check, because both have the same victims."""
     partition = Partition(10, "30s", 10, 10)
     partition.use("root.a.x", 10)
@@ -186,7 +186,7 @@ def test_due_queues_are_in_tree_order() -> None:
 
 
 def test_parents_are_due_before_their_children() -> None:
-    """A recovered allocation may take a leaf and its parent above their maxima: the parent is due first."""
+    """If a recovered allocation takes a leaf and its parent above their maxima, the parent is due first."""
     partition = Partition(10, "10s", 10, 10)
     partition.use("root.a.x", 11)
     partition.clock.on_growth(partition.at("root.a.x").lineage, partition.now)
@@ -217,7 +217,7 @@ def test_growth_within_the_maximum_is_not_enforced() -> None:
 
 
 def test_enforcement_can_be_disabled() -> None:
-    """While enforcement is off no queue has a start time; when it is turned on delays begin."""
+    """While enforcement is off, no queue has a start time; once it is on, the delays begin."""
     partition = Partition(10, "30s", 10, 10, enabled=False)
     partition.use("root.a.y", 10)
     partition.reload(5, "30s", 5, 10)
@@ -260,7 +260,7 @@ def test_root_and_dynamic_queues_are_never_enforced() -> None:
         max_size=30,
     )
 )
-def test_only_queues_above_their_maximum_are_due_and_each_change_once(
+def test_a_queue_is_due_only_above_its_maximum_and_once_for_each_change(
     steps: list[tuple[str, int, str]],
 ) -> None:
     """After any order of events, a queue is due only above its maximum, and once for each change."""

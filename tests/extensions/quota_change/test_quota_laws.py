@@ -44,7 +44,7 @@ settings = st.just(HARMLESS) | st.builds(
 
 @st.composite
 def wanted(draw: st.DrawFn) -> Ask:
-    """A random ask."""
+    """A random ask, with any priority and age, and all flags that exempt from preemption."""
     plain = ask(
         "",
         "",
@@ -87,7 +87,7 @@ def trees(draw: st.DrawFn) -> QueueTree:
 
 
 def stays(queue: Queue) -> Counter[str]:
-    """The amounts that the queue keeps, summed over its allocations."""
+    """The amounts of the queue's allocations that are not being stopped."""
     kept: Counter[str] = Counter()
     waiting = [queue]
     while waiting:
@@ -123,7 +123,7 @@ def enforce(queue: Queue) -> Enforced:
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_no_queue_loses_below_its_guarantee(tree: QueueTree, path: str) -> None:
-    """A queue that loses a type keeps its guarantee of it, and so do the queues above."""
+    """A queue that loses an amount of a type keeps its guarantee of that type, as do the queues above."""
     found = enforce(queue_at(tree, path))
     for queue in tree.walk():
         for name, lost in loses(queue, found).items():
@@ -134,7 +134,7 @@ def test_no_queue_loses_below_its_guarantee(tree: QueueTree, path: str) -> None:
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
 def test_victims_free_at_most_the_excess(tree: QueueTree, path: str) -> None:
-    """Victims free at most the excess of each type, which the report of amounts confirms."""
+    """Victims free at most the excess of each type, and the result reports the freed amounts."""
     queue = queue_at(tree, path)
     found = enforce(queue)
     lost = loses(queue, found)
@@ -151,10 +151,10 @@ def test_victims_free_at_most_the_excess(tree: QueueTree, path: str) -> None:
 
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
-def test_the_parts_of_leaves_sum_up_to_the_amount(tree: QueueTree, path: str) -> None:
-    """Each leaf has a part of each type; in total they are the amount, or less by rounding.
+def test_the_parts_of_leaves_add_up_to_the_amount(tree: QueueTree, path: str) -> None:
+    """The parts of all leaves together are the amount to free, or less by rounding.
 
-    A single leaf has the whole amount. A part is never more than the leaf's excess over its guarantee.
+    A single leaf has all of it. A part is never more than the leaf's excess over its guarantee.
     """
     queue = queue_at(tree, path)
     amount = amount_of(queue)
@@ -223,7 +223,7 @@ def test_minimum_runtimes_and_loss_limits_are_kept(tree: QueueTree, path: str) -
 
 @pytest.mark.slow
 @given(trees(), st.sampled_from(QUEUES))
-def test_victims_depend_on_the_books_only(tree: QueueTree, path: str) -> None:
-    """Equal books give the same victims in the same order."""
+def test_the_choice_of_victims_changes_nothing_and_is_repeatable(tree: QueueTree, path: str) -> None:
+    """A second choice without a change between has the same victims in the same order."""
     found = enforce(queue_at(tree, path))
     assert enforce(queue_at(tree, path)) == found

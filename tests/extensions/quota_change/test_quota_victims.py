@@ -19,7 +19,7 @@ HOUR = 3600.0
 
 
 class Scene:
-    """A core with a large node, whose allocations are replayed."""
+    """A core with a large node and replayed allocations."""
 
     def __init__(self, queues: str, predicates: PredicatePolicy | None = None) -> None:
         """Start without allocations."""
@@ -102,7 +102,7 @@ def test_present_victims_count_as_ended() -> None:
 
 
 def test_ancestors_do_not_drop_below_their_guarantees() -> None:
-    """Queues above lose no more than their excess over their guarantees, even if that is nothing."""
+    """A leaf loses no more than the excess of a queue above over its guarantee, which may be 0."""
     tree = "[{{name: p, resources: {{guaranteed: {{memory: {}}}}}, queues: {}}}]"
     scene = Scene(tree.format(8, a_leaf("memory: 10")))
     scene.run("root.p.a", ask("app", "k", memory=10))
@@ -120,7 +120,7 @@ CHILDREN = (
 
 
 def test_children_are_reduced_in_proportion_to_their_excess() -> None:
-    """Amounts are divided in proportion, rounded down, and again among the children of a child."""
+    """Amounts are divided in proportion to the excess, rounded down, at each level of the tree."""
     scene = Scene(CHILDREN % 100)
     scene.run("root.p.a", ask("in-a", "a", memory=12))
     scene.run("root.p.b", ask("in-b", "b", memory=5))
@@ -129,13 +129,13 @@ def test_children_are_reduced_in_proportion_to_their_excess() -> None:
     scene.follow(CHILDREN % 13)
     parent = scene.queue("root.p")
     assert amount_of(parent) == {"memory": 12}
-    # The excess over guarantees is 10 in a, 5 in b and 8 in c, of which 4 in d and 1 in e.
+    # The excess over guarantees is 10 in a, 5 in b and 8 in c; below c it is 4 in d and 1 in e.
     parts = {leaf.path: part["memory"] for leaf, part in parts_of(parent, amount_of(parent))}
     assert parts == {"root.p.a": 5, "root.p.b": 2, "root.p.c.d": 3, "root.p.c.e": 0}
 
 
-def test_a_leaf_loses_no_type_of_which_it_has_no_part() -> None:
-    """Both leaves could lose memory, but only one has an excess of vcore, which each allocation uses."""
+def test_a_leaf_loses_no_type_without_an_excess() -> None:
+    """A leaf without an excess of vcore has no victim that uses vcore, although it has to free memory."""
     tree = (
         "[{name: p, resources: {max: {memory: %d, vcore: %dm}}, "
         "queues: [{name: a, resources: {guaranteed: {vcore: 1m}}}, {name: b}]}]"
@@ -172,7 +172,7 @@ def test_a_queue_within_its_maximum_has_no_victims() -> None:
     assert scene.enforce("root.a") == Enforced({}, 0, (), {})
 
 
-def test_guarantees_alone_protect_types_within_the_maximum() -> None:
+def test_only_guarantees_protect_types_within_the_maximum() -> None:
     """A victim may free more of a type that is within the maximum, as long as guarantees are kept."""
     for guaranteed, expected in ((5, ["k"]), (6, [])):
         scene = Scene(a_leaf("memory: 20", f", guaranteed: {{vcore: {guaranteed}m}}"))
@@ -230,7 +230,7 @@ def test_the_order_of_victims() -> None:
 
 
 def test_ages_are_compared_in_whole_hours() -> None:
-    """Within an hour size decides; one second beyond it the larger, younger allocation is first."""
+    """If ages differ by less than an hour the smaller is stopped first, otherwise the younger one."""
     for age, expected in ((HOUR - 1, ["small", "large"]), (HOUR, ["large", "small"])):
         scene = Scene(a_leaf("memory: 100"))
         scene.run(
@@ -263,7 +263,7 @@ def test_the_minimum_runtime_protects_victims() -> None:
     [(0, ["k1", "k2"]), (40_000, ["k1", "k2"]), (40_001, ["k1"]), (90_001, [])],
 )
 def test_the_loss_limit_of_a_leaf_applies(lost: int, expected: list[str]) -> None:
-    """Of 100 seconds of memory that may be lost, one victim uses 10 and the other 50."""
+    """A victim is spared if the work lost in the leaf, with its own, would exceed the limit."""
     limit = "preemption.loss.limit: memory=100"
     scene = Scene(with_properties("memory: 100", limit))
     scene.run("root.a", ask("app", "k1", memory=1), ask("app", "k2", memory=5, vcore=9))

@@ -8,7 +8,7 @@ STATE_AWARE = (
         "next-is-not-tried",
         "StateAware.departed",
         drop("mark_app"),
-        "who starts next is not looked at when an application is removed",
+        "after the removal of an application, the next one of its leaf is not tried",
         ("extensions/state_aware/test_state_aware",),
     ),
 )

@@ -27,7 +27,7 @@ BACKOFF = config(
 
 
 def cluster(text: str, *app_ids: str, vcore: int = 1000, count: int = 1) -> Driver:
-    """This number of nodes, and applications submitted a second apart."""
+    """A core with this number of nodes, and applications submitted a second apart."""
     driver = Driver()
     driver.do(register(text), nodes(*(node(f"n{n}", vcore=vcore) for n in range(count))))
     for app_id in app_ids:
@@ -37,13 +37,13 @@ def cluster(text: str, *app_ids: str, vcore: int = 1000, count: int = 1) -> Driv
 
 
 def why(driver: Driver, app_id: str, key: str = "") -> str:
-    """The summary of an explanation."""
+    """The summary of the explanation of an ask."""
     return driver.explain(app_id, key).summary
 
 
 @pytest.mark.row(98)
 def test_running_applications_are_ordered_by_creation() -> None:
-    """Running applications are served the oldest first, and before the admitted application."""
+    """Running applications are served oldest first, and before the application that is starting."""
     driver = cluster(AWARE, "one", "two", "three", vcore=5)
     for who in ("one", "two"):
         driver.do(asks(ask(who, f"{who}-a", vcore=1), ask(who, f"{who}-b", vcore=1)))
@@ -55,7 +55,7 @@ def test_running_applications_are_ordered_by_creation() -> None:
     "goes", [releases(release("old", "huge")), releases(release("old")), remove_apps("old")]
 )
 def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(goes: Command) -> None:
-    """In a state-aware leaf the end of an older application that fits nowhere unblocks the younger one."""
+    """If an older application that fits nowhere is removed, or has no more asks, the younger is tried."""
     driver = cluster(AWARE, "old", "young", vcore=10)
     driver.do(asks(ask("old", "huge", vcore=11)))
     assert keys(driver.do(asks(ask("young", "y", vcore=1)))) == []
@@ -63,7 +63,7 @@ def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(g
 
 
 def test_a_tag_exempts_an_application_from_state_aware_starting() -> None:
-    """An application with the tag runs from its first allocation on."""
+    """An application with the tag is running after its first allocation, so the next one may start."""
     driver = Driver()
     driver.do(register(AWARE), nodes(node("n1", vcore=9)))
     driver.do(apps(app("one", "root.a", tags={"application.stateaware.disable": "true"})))
@@ -108,8 +108,8 @@ def test_asks_above_a_quota_cause_no_back_off() -> None:
     assert keys(effects) == ["small"]
 
 
-def test_a_second_allocation_ends_a_start() -> None:
-    """An application has started with its second allocation, even if the leaf is fifo by then."""
+def test_an_application_has_started_with_its_second_allocation() -> None:
+    """The second allocation ends the start of an application, even if the leaf is `fifo` at that time."""
     queues = config("[{name: a, properties: {application.sort.policy: stateaware}}]")
     driver = Driver()
     driver.do(

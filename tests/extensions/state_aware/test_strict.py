@@ -1,4 +1,4 @@
-"""Strict queues: nothing passes the first application (spec § 5.2)."""
+"""Strict queues: no application passes the first one (spec § 5.2)."""
 
 import pytest
 
@@ -32,8 +32,8 @@ def waiting(text: str = STRICT) -> Driver:
     return driver
 
 
-def test_nothing_passes_the_first_application() -> None:
-    """A younger application that would fit waits, and starts right after the first one."""
+def test_no_application_passes_the_first_one() -> None:
+    """A younger application that would fit waits until the first application has been placed."""
     driver = waiting()
     why = driver.explain("small").summary
     assert why == "application large comes first in strict queue root.a"
@@ -51,12 +51,12 @@ def test_nothing_passes_the_first_application() -> None:
     ],
 )
 def test_the_first_application_blocks_the_next_while_it_waits(change: Command) -> None:
-    """The first application blocks the others as long as it waits and the policy is `strict`."""
+    """Younger applications start when the first one has no more asks, is removed, or the policy changes."""
     assert keys(waiting().do(change)) == ["small"]
 
 
 def test_a_reload_makes_a_queue_strict_at_once() -> None:
-    """After a reload to `strict` nothing passes the first application, until the next reload."""
+    """From a reload to `strict` until a reload to `fifo` no application passes the first one."""
     driver = waiting(STRICT.replace("strict", "stateaware"))
     driver.do(reload(STRICT))
     assert keys(driver.do(nodes(node("n2", vcore=1)))) == []

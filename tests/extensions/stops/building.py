@@ -6,5 +6,5 @@ from support.core.builders import RM
 
 
 def kill(app_id: str, reason: str = "", *, partition: str = "", rm: str = RM) -> StopApplication:
-    """An operator ends an application."""
+    """An operator kills an application."""
     return StopApplication(rm_id=RmId(rm), partition=partition, app_id=AppId(app_id), reason=reason)

@@ -1,4 +1,4 @@
-"""Kills of applications: messages to the RM, and the states before them."""
+"""Defects of kills of applications: removed asks, and the states of the application."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never
@@ -15,14 +15,14 @@ STOPS = (
         "completing-cannot-fail",
         "_ApplicationStop._fail",
         never("_RUNS_FIRST"),
-        "an application that completes cannot be stopped",
+        "a completing application cannot be stopped",
         ("extensions/stops/test_stops",),
     ),
     Defect(
         "stopped-without-an-end",
         "_ApplicationStop.steps",
         never("left"),
-        "an application that has nothing fails, and never ends",
+        "a stopped application without allocations fails, and never ends",
         ("extensions/stops/test_stops",),
     ),
 )

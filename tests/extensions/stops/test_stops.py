@@ -27,7 +27,7 @@ TIMEOUT = TerminationType.TIMEOUT
 
 
 def working(predicates: PredicatePolicy | None = None, tuning: Tuning | None = None) -> Driver:
-    """A node of 10, and the application `app` with two allocations of 4 and two asks."""
+    """A node of 10 cores, and the application `app` with two allocations of 4 cores and two asks."""
     driver = Driver(tuning=tuning)
     driver.do(register(config("[{name: a}]"), predicates=predicates), nodes(node("n1", vcore=10)))
     driver.do(apps(app("app", "root.a"), app("other", "root.a")))
@@ -72,7 +72,7 @@ def test_an_application_without_allocations_fails_at_once() -> None:
     assert not refused(driver.do(apps(app("other", "root.a"))))
 
 
-def test_room_of_a_killed_application_is_free_after_its_end() -> None:
+def test_room_of_a_killed_application_is_free_after_the_rm_has_stopped_it() -> None:
     """Waiting asks use the room of an allocation only after the RM has stopped it."""
     driver = working()
     driver.do(asks(ask("other", "waits", vcore=4)))
@@ -81,7 +81,7 @@ def test_room_of_a_killed_application_is_free_after_its_end() -> None:
 
 
 def test_a_second_kill_has_no_effect() -> None:
-    """The RM gets no second request, and the operator the number of allocations that are being stopped."""
+    """A second kill requests no stop; its answer has the number of allocations still being stopped."""
     driver = working()
     driver.do(kill("app"))
     driver.do(releases(release("app", "k0", why=TIMEOUT)))
@@ -99,7 +99,7 @@ def test_a_failing_application_accepts_no_asks() -> None:
 
 
 def test_kills_of_ended_and_unknown_applications_are_refused() -> None:
-    """The refusals for an ended and for an unknown application differ."""
+    """The refusal says whether the application has ended or is unknown."""
     driver = working()
     driver.do(kill("other"))
     driver.do(apps(app("bad", "root.nowhere")))
@@ -113,7 +113,7 @@ def test_kills_of_ended_and_unknown_applications_are_refused() -> None:
 
 
 def test_a_completing_application_can_be_killed() -> None:
-    """A completing application that is killed runs again first, as the table of states requires."""
+    """A killed application that is completing changes to running, then to failing, as states allow."""
     driver = working()
     driver.do(releases(release("app")))
     assert driver.app("app").state == "Completing"
@@ -163,7 +163,7 @@ def test_a_kill_ends_the_replacement_of_a_placeholder() -> None:
 
 
 def test_a_present_victim_is_not_stopped_twice() -> None:
-    """A victim gets no second stop request, and the application fails after its end."""
+    """A kill does not request the stop of a victim that is already being stopped."""
     driver, victim = preempted(rich_asks=2)
     effects = driver.do(kill("rich"))
     assert outcome(effects).allocations == 2
@@ -171,7 +171,7 @@ def test_a_present_victim_is_not_stopped_twice() -> None:
 
 
 def test_a_large_application_is_killed_in_slices() -> None:
-    """No other command of the RM is processed between the slices, and the answer has all totals."""
+    """Between the slices no tick has an effect, and the answer has the totals of all slices."""
     driver = working(tuning=Tuning(slice_size=1))
     effects = driver.begin(kill("app"))
     slices = 1
@@ -184,7 +184,7 @@ def test_a_large_application_is_killed_in_slices() -> None:
 
 
 def test_a_kill_during_a_replay() -> None:
-    """The allocations that were replayed so far are stopped, and later ones are refused."""
+    """Allocations that exist at the kill are stopped, and allocations replayed later are refused."""
     driver = working()
     driver.send(BeginReplay(rm_id=RmId(RM)))
     assert outcome(driver.do(kill("app"))).allocations == 2

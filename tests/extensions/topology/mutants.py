@@ -1,4 +1,4 @@
-"""Gangs in topology domains: the choice of the domain, all or none, and the places of lost members."""
+"""Defects of gangs in topology domains: the choice of the domain, and the places of lost members."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap
@@ -8,28 +8,28 @@ TOPOLOGY = (
         "largest-domain-first",
         "DomainSearch._find",
         swap("self . _candidates ( depth , only )", "reversed(self._candidates(depth, only))"),
-        "a gang takes the largest domain, and leaves room for no larger gang",
+        "a gang is placed in the largest domain, which leaves no room for a larger gang",
         ("extensions/topology/test_topology_gangs::test_the_smallest_fitting_domain_is_used",),
     ),
     Defect(
         "half-a-gang",
         "GangSearch._incomplete",
         swap("not missing", "True"),
-        "a gang is placed before the asks for all of its placeholders have come",
+        "a gang is placed before all its placeholders are submitted",
         ("scenarios/test_scenarios::test_scenario[topology]",),
     ),
     Defect(
         "divided-slices",
         "DomainSearch._candidates",
         swap("slots + sums . get ( path , 0 )", "slots"),
-        "domains are ordered by the slots of one kind of members",
+        "domains are ordered by the slots of one kind of member only",
         ("extensions/topology/test_topology_gangs::test_domains_are_ordered_by_the_slots_of_all_sizes",),
     ),
     Defect(
         "sleeps-through-a-slot",
         "NoPlace.may_use",
         swap("is None", "is not None"),
-        "a gang is not tried again when a node in a domain has room",
+        "a gang is not tried again when a node of a domain has room",
         ("scenarios/test_scenarios::test_scenario[topology]",),
     ),
     Defect(
@@ -43,7 +43,7 @@ TOPOLOGY = (
         "keeps-for-ever",
         "LostPlaces.overdue",
         drop("_leave_node"),
-        "the room of a lost gang member is kept when its time is over",
+        "the room of a lost gang member is kept after its time-out",
         (
             "extensions/topology/test_topology_gangs::test_the_room_of_a_lost_member_is_reserved_for_a_limited_time",
         ),
@@ -52,21 +52,21 @@ TOPOLOGY = (
         "leaves-its-domain",
         "DomainTerms.is_strict",
         swap("self . required or", ""),
-        "a lost gang member is placed outside of the domain that is required",
+        "a lost gang member is placed outside its required domain",
         ("extensions/topology/test_topology_gangs::test_a_lost_member_waits_for_a_required_domain",),
     ),
     Defect(
         "place-on-a-refused-node",
         "LostPlaces.seek",
         drop("_ask"),
-        "room is kept for a lost member on a node that the RM does not let it go to",
+        "room for a lost member is kept on a node that the RM refuses",
         ("extensions/topology/test_topology_gangs",),
     ),
     Defect(
         "new-nodes-in-no-domain",
         "DomainBook.current",
         never("_births"),
-        "nodes that come later are in no domain",
+        "nodes added later belong to no domain",
         ("extensions/topology/test_topology_gangs",),
     ),
     Defect(
@@ -81,28 +81,28 @@ TOPOLOGY = (
         "level-of-no-name",
         "Domains.depth",
         swap("+ 1", ""),
-        "a level is taken for the next wider one",
+        "a level is taken for the next wider level",
         ("extensions/topology/test_topology_gangs::test_the_smallest_fitting_domain_is_used",),
     ),
     Defect(
         "a-slice-too-few",
         "slices_of",
         swap("if rest", "if False"),
-        "the last members of a gang, too few for a slice, may be anywhere",
+        "the last members of a gang, too few for a slice, are placed in any domain",
         ("properties/test_topology::test_a_domain_is_found_exactly_if_one_exists",),
     ),
     Defect(
         "widest-level-first",
         "DomainSearch.find",
         swap("range ( inside . depth , inside . last - 1 , - 1 )", "range(inside.last, inside.depth + 1)"),
-        "a gang goes to a wide domain though a narrow one would do",
+        "a gang is placed in a wide domain although a narrow one has room",
         ("properties/test_topology::test_a_domain_is_found_exactly_if_one_exists",),
     ),
     Defect(
         "worst-domain",
         "DomainSearch.lack",
         swap("min ( ( ( self", "max(((self"),
-        "the domain that lacks most is told as the best",
+        "the domain with the largest shortage is reported as the best",
         ("scenarios/test_scenarios::test_scenario",),
     ),
     Defect(
@@ -123,14 +123,14 @@ TOPOLOGY = (
         "places-on-live-nodes",
         "LostPlaces.lost",
         swap("if depth > 0 and not node . schedulable else None", ""),
-        "room is kept for a member that has ended where its node goes on",
+        "room is kept for an ended member whose node still exists",
         ("extensions/topology/test_topology_gangs::test_a_member_that_ends_on_a_live_node_reserves_nothing",),
     ),
     Defect(
         "domains-without-room",
         "_Row.add",
         never("schedulable"),
-        "a domain has neither schedulable nodes nor room on them",
+        "a domain reports neither schedulable nodes nor room on them",
         ("extensions/topology/test_reports",),
     ),
     Defect(
@@ -144,7 +144,7 @@ TOPOLOGY = (
         "silence-is-refusal",
         "LostPlace.is_lost",
         swap("refuses ( self . node , self . ask_class )", "is_out(self.node, self.ask_class)"),
-        "a place moves to another node as the RM does not answer about the first",
+        "a kept place moves to another node because the RM has not judged the first",
         ("extensions/topology/test_topology_gangs::test_a_silent_rm_is_asked_again_about_the_same_node",),
     ),
 )

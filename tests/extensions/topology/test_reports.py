@@ -15,7 +15,7 @@ GANG = {"licorne/topology": "required=zone"}
 
 
 def member(key: str, on_node: str | None = None) -> Ask:
-    """A placeholder of the gang."""
+    """A placeholder of the gang, placed on the node if one is given."""
     return ask("gang", key, vcore=4, on_node=on_node, group="g", placeholder=True)
 
 
@@ -38,13 +38,13 @@ def cluster() -> Driver:
 
 
 def domains(driver: Driver, level: str = "", **shape: int) -> dict[str, DomainReport]:
-    """The domains by path, in the order of the report."""
+    """The reported domains by path, in the order of the report."""
     found = last(driver.views.listed("topology", DEFAULT, level, shape))
     return {report.path: report for report in found.domains}
 
 
 def test_each_domain_has_the_sums_of_its_nodes() -> None:
-    """A domain precedes those inside, and one of the same name in another zone is another domain."""
+    """A domain precedes its inner domains; racks of one name in two zones are different domains."""
     found = domains(cluster(), vcore=5)
     assert list(found) == ["a", "a/1", "a/2", "b", "b/1"]
     assert [report.level for report in found.values()] == ["zone", "rack", "rack", "zone", "rack"]
@@ -56,7 +56,7 @@ def test_each_domain_has_the_sums_of_its_nodes() -> None:
 
 
 def test_a_slot_is_room_for_an_ask() -> None:
-    """A cordoned node has no slot, and neither has a node without room for the whole shape."""
+    """A cordoned node has no slot, nor has a node without room for all types of the shape."""
     driver = cluster()
     driver.do(cordon("n1"))
     rack = domains(driver, vcore=5)["a/1"]
@@ -65,7 +65,7 @@ def test_a_slot_is_room_for_an_ask() -> None:
 
 
 def test_the_default_shape_is_that_of_a_waiting_gang_or_ask() -> None:
-    """The first waiting topology gang precedes the largest ask that fits, which precedes a larger one."""
+    """The default shape is that of the first waiting topology gang, or else of the largest ask that fits."""
     driver = cluster()
     assert last(driver.views.listed("topology", DEFAULT)).shape == {}
     assert {report.slots for report in last(driver.views.listed("topology", DEFAULT)).domains} == {0}
@@ -77,8 +77,8 @@ def test_the_default_shape_is_that_of_a_waiting_gang_or_ask() -> None:
     assert last(driver.views.listed("topology", DEFAULT)).shape == {"vcore": 4}
 
 
-def test_slots_are_marked_as_unasked_where_the_rm_judges_nodes() -> None:
-    """Where the RM judges nodes, slots are by amounts alone, and say so."""
+def test_slots_are_marked_as_unasked_if_the_rm_judges_nodes() -> None:
+    """If the RM judges nodes, the report says that slots were counted without its answers."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=1.0)))
     assert last(driver.views.listed("topology", PartitionName("[rm1]default"))).unasked

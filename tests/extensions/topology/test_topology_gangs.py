@@ -1,4 +1,4 @@
-"""Gangs in topology domains: choice of the domain, all or none, and checks by the RM."""
+"""Gangs in topology domains: the choice of the domain, lost members, and checks by the RM."""
 
 import pytest
 
@@ -51,7 +51,7 @@ partitions:
 
 
 def cluster(policy: PredicatePolicy | None = None, **racks: list[int]) -> Driver:
-    """Racks of nodes with this number of GPUs and as much memory, in rows named by the first letter."""
+    """Racks of nodes with these numbers of GPUs and as much memory; the first letter of a rack is its row."""
     driver = Driver()
     driver.do(register(CONFIG, predicates=policy))
     for rack, sizes in racks.items():
@@ -69,7 +69,7 @@ def cluster(policy: PredicatePolicy | None = None, **racks: list[int]) -> Driver
 def gang(
     driver: Driver, members: int, terms: str = "required=rack", predicate: str | None = None
 ) -> list[str]:
-    """Submit a gang of members of one GPU; returns their nodes."""
+    """Submit a gang of members of one GPU each; return their nodes."""
     tags = {"licorne/topology": terms}
     asked_for = [
         ask("job", f"p{number}", placeholder=True, group="g", predicate=predicate, gpu=1)
@@ -86,7 +86,7 @@ def test_the_smallest_fitting_domain_is_used() -> None:
 
 
 def test_a_large_gang_takes_few_turns() -> None:
-    """A thousand members on ten thousand nodes take 5 to 20 turns: a turn examines a part of the nodes."""
+    """A thousand members on ten thousand nodes are placed in 5 to 20 turns."""
     core, made, turns = Scheduler(), 0, 0
     sizes = [node(f"n{n:05}", attributes={"rack": f"r{n // 100}"}, gpu=1 + n // 9_000) for n in range(10_000)]
     members = [ask("job", f"p{n}", placeholder=True, group="g", gpu=1) for n in range(1_000)]
@@ -109,7 +109,7 @@ def test_a_large_gang_takes_few_turns() -> None:
 
 
 def test_domains_are_ordered_by_the_slots_of_all_sizes() -> None:
-    """With members of two sizes the slots of both count, each separately."""
+    """A domain's slots are counted separately for each size of members, and added."""
     driver = cluster()
     driver.do(
         nodes(
@@ -126,14 +126,14 @@ def test_domains_are_ordered_by_the_slots_of_all_sizes() -> None:
     assert {node_id for _, _, node_id in placed(effects)} == {"b-0"}
 
 
-def test_a_preferred_level_may_be_left() -> None:
+def test_a_preferred_level_may_be_exceeded() -> None:
     """A gang that prefers a rack is placed in a wider domain when no rack has room for it."""
     driver = cluster(a=[2], b=[2])
     assert gang(driver, 3, "preferred=rack") == ["a-0", "a-0", "b-0"]
 
 
 def test_a_gang_uses_the_levels_of_a_reload() -> None:
-    """A gang is placed in a domain of a level that the present configuration has."""
+    """After a reload a gang is placed in a domain of a level of the new configuration."""
     driver = cluster(a1=[1], a2=[1], b1=[1])
     assert gang(driver, 2) == []
     driver.do(remove_apps("job"), reload(CONFIG.replace("levels: rack", "levels: row")))
@@ -152,7 +152,7 @@ def test_the_room_of_a_lost_member_is_reserved_for_a_limited_time() -> None:
 
 
 def test_a_lost_member_waits_for_a_required_domain() -> None:
-    """A lost member uses room outside only if its domain is not required."""
+    """A lost member is placed outside its domain only if the domain is preferred, not required."""
     for terms, found in (("required=rack", []), ("preferred=rack", ["b-0"])):
         driver = cluster(a=[1, 1], b=[1])
         assert gang(driver, 2, terms) == ["a-0", "a-1"]
@@ -162,7 +162,7 @@ def test_a_lost_member_waits_for_a_required_domain() -> None:
 
 
 def test_a_member_that_ends_on_a_live_node_reserves_nothing() -> None:
-    """Only members that are lost with their nodes have a reserved room."""
+    """Room is reserved only for members that are lost with their node."""
     driver = cluster(a=[1, 1])
     gang(driver, 2)
     driver.do(apps(app("other", "root.a")), asks(ask("other", "o", gpu=1)))
@@ -179,7 +179,7 @@ def test_a_refusal_of_a_node_moves_the_whole_gang() -> None:
 
 
 def asked_again(driver: Driver, refused: str) -> list[int]:
-    """The numbers of the checks that follow when the RM refuses a node of the first check."""
+    """Let the RM refuse a node of the first check; return the numbers of the following checks."""
     effects = driver.do(answer(1, refused))
     assert placed(effects) == []
     checks = asked(effects)
@@ -194,7 +194,7 @@ def answer(check: int, *refused: str) -> AnswerPredicates:
 
 
 def test_a_lost_member_of_a_slice_waits_for_the_domain_of_the_slice() -> None:
-    """The domain of the slice stays required when the time of the reserved room has passed."""
+    """Even after the time of the reserved room, a lost member is placed only in the domain of its slice."""
     for wait in (1.0, 61.0):
         driver = cluster(a=[1, 1], b=[1])
         assert gang_of_slices(driver) == ["a-0", "a-1"]
@@ -204,7 +204,7 @@ def test_a_lost_member_of_a_slice_waits_for_the_domain_of_the_slice() -> None:
 
 
 def gang_of_slices(driver: Driver) -> list[str]:
-    """Submit a gang of one slice of two members; returns its nodes."""
+    """Submit a gang of one slice of two members; return its nodes."""
     tags = {"licorne/slice": "size=2,level=rack"}
     members = [ask("job", f"p{number}", placeholder=True, group="g", gpu=1) for number in range(2)]
     effects = driver.do(apps(app("job", "root.a", gang={"gpu": 2}, tags=tags)), asks(*members))
@@ -212,7 +212,7 @@ def gang_of_slices(driver: Driver) -> list[str]:
 
 
 def test_the_room_of_a_lost_member_is_reserved_where_the_rm_accepts_it() -> None:
-    """The check names a running member, and after a refusal another node is reserved."""
+    """The RM is asked about the node that would be reserved; after a refusal another node is reserved."""
     policy = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
     driver = cluster(policy, a=[1, 1, 1, 1])
     gang(driver, 2, predicate="picky")
@@ -230,7 +230,7 @@ POLICY = PredicatePolicy(deadline=5.0, fail_mode=FailMode.CLOSED)
 
 
 def test_lost_members_of_a_class_share_one_check() -> None:
-    """For four rooms on one node the RM is asked once, and again after a change of the node."""
+    """For four lost members the RM is asked about a node once, and again after a change of the node."""
     driver = cluster(POLICY, a=[4, 2, 8, 8])
     gang(driver, 6, predicate="picky")
     driver.do(answer(1))
@@ -243,7 +243,7 @@ def test_lost_members_of_a_class_share_one_check() -> None:
 
 
 def test_a_silent_rm_is_asked_again_about_the_same_node() -> None:
-    """A missed deadline does not move the reserved room, and the RM is asked about the node again."""
+    """If the RM misses the deadline, the room stays reserved, and the RM is asked about the node again."""
     driver = cluster(POLICY, a=[1, 1, 1, 1])
     gang(driver, 2, predicate="picky")
     driver.do(answer(1))
@@ -257,7 +257,7 @@ def test_a_silent_rm_is_asked_again_about_the_same_node() -> None:
 
 
 def test_a_place_is_checked_once_the_rm_has_answered_other_checks() -> None:
-    """At too many open checks the RM is asked about a lost member's place later."""
+    """While too many checks are open, the check of the room for a lost member is delayed."""
     driver = cluster(POLICY, a=[1, 1, 1], b=[2 * (MAX_ASSUMED_IN_SILENCE + 1)])
     gang(driver, 2, predicate="picky")
     driver.do(answer(1), apps(app("other", "root.a")))
@@ -270,8 +270,8 @@ def test_a_place_is_checked_once_the_rm_has_answered_other_checks() -> None:
     assert ("p1", ["a-2"]) in [(check.key, check.nodes) for check in told]
 
 
-def test_an_inconsistent_lost_place_is_detected() -> None:
-    """The recount compares places with their applications, deadlines and bits."""
+def test_an_inconsistent_place_of_a_lost_member_is_detected() -> None:
+    """The recount compares the places of lost members with applications, deadlines and interests."""
     for slip in range(4):
         driver = cluster(a=[1, 1])
         gang(driver, 2)
@@ -293,7 +293,7 @@ def test_an_inconsistent_lost_place_is_detected() -> None:
 
 
 @pytest.mark.parametrize("used", [2, 5], ids=["one in each rack", "too little left in all"])
-def test_domains_are_packed_while_a_gang_waits_for_one(used: int) -> None:
+def test_nodes_are_packed_while_a_gang_waits_for_a_domain(used: int) -> None:
     """Nodes are packed while racks or cluster lack room for a gang, and no more 20 s after its end."""
     driver = cluster(a=[2, 2], b=[2, 2])
     places = ["a-0", "b-0", "a-1", "b-1", "a-0"][:used]
@@ -328,7 +328,7 @@ def test_domains_are_packed_while_a_gang_waits_for_one(used: int) -> None:
 def test_only_domains_that_would_hold_a_gang_are_packed(
     terms: str, members: int, packs: Packing | None, said: str | None
 ) -> None:
-    """Domains of the narrowest level are packed; for a gang larger than each of them none is packed."""
+    """Only domains of the narrowest level are packed, and none for a gang that is larger than each."""
     driver = cluster(a1=[2, 2], a2=[2, 2], b1=[2, 1])
     driver.do(reload(CONFIG.replace("levels: rack", 'levels: "row,rack"')))
     driver.do(apps(app("other", "root.a")))
@@ -342,8 +342,8 @@ def test_only_domains_that_would_hold_a_gang_are_packed(
     assert larger == ([] if said is None else [f"it is larger than {said} if empty"])
 
 
-def test_a_reload_of_the_levels_compares_waiting_gangs_anew() -> None:
-    """A gang is larger than every rack only while the partition has racks."""
+def test_a_reload_of_the_levels_changes_the_explanation_of_a_gang() -> None:
+    """A gang that is larger than every rack is explained so only while the partition has racks."""
     driver = cluster(a1=[2, 2], b1=[2])
     driver.do(apps(app("other", "root.a")), asks(ask("other", "runs", on_node="a1-0", gpu=1)))
     gang(driver, 5)
@@ -358,7 +358,7 @@ def test_a_reload_of_the_levels_compares_waiting_gangs_anew() -> None:
 
 @pytest.mark.parametrize("used", [1, 3], ids=["in racks", "in the cluster"])
 def test_a_node_that_closes_or_returns_changes_what_a_gang_waits_for(used: int) -> None:
-    """A waiting gang packs no domain that it has outgrown meanwhile, and again those that have grown."""
+    """Nodes are packed only while the cluster, or its largest domain, would hold the waiting gang."""
     driver = cluster(a=[2, 2], b=[2])
     driver.do(apps(app("other", "root.a")))
     places = ["a-0", "b-0", "b-0"][:used]
@@ -372,7 +372,7 @@ def test_a_node_that_closes_or_returns_changes_what_a_gang_waits_for(used: int) 
 
 
 def test_a_lost_member_without_room_in_the_cluster_packs_nodes() -> None:
-    """A lost member is bound to the domain of its gang, so no other domain is packed for it."""
+    """For a lost member, whose domain is determined, nodes are packed in the cluster and not by domain."""
     driver = cluster(a=[1, 1], b=[1])
     gang(driver, 2)
     driver.do(nodes(node("a-1", NodeAction.DECOMISSION)), apps(app("other", "root.a")))
@@ -384,7 +384,7 @@ def test_a_lost_member_without_room_in_the_cluster_packs_nodes() -> None:
 
 
 def test_removed_gangs_leave_no_state() -> None:
-    """State does not grow with the number of removed gangs while others wait for the cluster."""
+    """State does not grow with the number of removed gangs while other gangs wait for the cluster."""
     driver = cluster(a=[2, 2])
     driver.do(apps(app("other", "root.a")), asks(ask("other", "runs", gpu=1)))
     for number in range(MOST_SHORT_GANGS + 8):

@@ -1,6 +1,6 @@
 """Verbs of scenarios: each public function of these modules is the verb of its name.
 
-Verbs of an extension are beside its tests.
+Verbs of an extension are in the folder of its tests.
 """
 
 from importlib import import_module

@@ -31,7 +31,7 @@ def rest(stage: Stage, line: Line) -> list[str]:
 
 
 def slices(stage: Stage, line: Line) -> list[str]:
-    """``slices N``: the scenario begins with a core that does this number of steps of a command at a time."""
+    """``slices N``: use a new core whose slices of large commands have N steps."""
     (size,) = line.words
     stage.driver = Driver(tuning=Tuning(slice_size=int(size)))
     return []

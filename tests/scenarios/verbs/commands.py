@@ -35,8 +35,8 @@ ACTIONS = {
 def rm(stage: Stage, line: Line) -> list[str]:
     """``rm NAME [begin=yes] [predicates=S] [victims=yes] [fail=open] [extra:KEY=VALUE...]``.
 
-    A configuration follows. An RM registers; with `predicates` it requests checks, and answers within that
-    number of seconds; with `victims` it judges victims as well.
+    An RM registers with the configuration that follows. With `predicates` it requests checks, and has S
+    seconds to answer; with `victims` it judges victims as well.
     """
     (name,) = line.words
     extra = line.take_all("extra:")
@@ -52,13 +52,13 @@ def rm(stage: Stage, line: Line) -> list[str]:
 
 
 def reload(stage: Stage, line: Line) -> list[str]:
-    """``reload [begin=yes] [extra:KEY=VALUE...]`` and a configuration: the RM sends another one."""
+    """``reload [begin=yes] [extra:KEY=VALUE...]``: the RM sends the configuration that follows."""
     extra = line.take_all("extra:")
     return stage.hand_in(line, builders.reload(line.text, rm=stage.rm, extra=extra))
 
 
 def replay(stage: Stage, line: Line) -> list[str]:
-    """``replay begin`` and ``replay end [nodes=N] [apps=N] [asks=N]``: around an RM's whole state."""
+    """``replay begin`` or ``replay end [nodes=N] [apps=N] [asks=N]``: begin or end of a replay by the RM."""
     rm_id = RmId(stage.rm)
     if line.words == ["begin"]:
         return stage.send(BeginReplay(rm_id=rm_id))
@@ -101,7 +101,7 @@ def node(stage: Stage, line: Line) -> list[str]:
 def apps(stage: Stage, line: Line) -> list[str]:
     """``apps ID... in=QUEUE [user=U] [groups=G,H] [tag:NAME=VALUE...]``: applications are submitted.
 
-    With ``gang:TYPE=N`` and maybe ``style=hard timeout=S`` they have a gang.
+    With ``gang:TYPE=N``, and optionally ``style=hard timeout=S``, each application has a gang.
     """
     new = partial(
         builders.app,
@@ -118,7 +118,7 @@ def apps(stage: Stage, line: Line) -> list[str]:
 
 
 def remove(stage: Stage, line: Line) -> list[str]:
-    """``remove ID...``: remove applications, with their contents."""
+    """``remove ID...``: remove applications with their asks and allocations."""
     command = builders.remove_apps(*line.words, rm=stage.rm, partition=line.take("partition"))
     return stage.send(command)
 
@@ -167,7 +167,7 @@ def operator(stage: Stage, line: Line) -> list[str]:
 
 
 def foreign(stage: Stage, line: Line) -> list[str]:
-    """``foreign KEY on=NODE [memory=N ...]``: an allocation of another scheduler; without a size it ends."""
+    """``foreign KEY [on=NODE memory=N ...]``: an allocation of another scheduler; without a size, its end."""
     (key,) = line.words
     on_node = line.take("on")
     size = line.resources()
@@ -178,7 +178,7 @@ def foreign(stage: Stage, line: Line) -> list[str]:
 
 
 def release(stage: Stage, line: Line) -> list[str]:
-    """``release APP [KEY...] [why=TYPE]``: the RM releases allocations or asks; all without a key."""
+    """``release APP [KEY...] [why=TYPE]``: the RM releases asks or allocations; without a key, all."""
     app_id, *gone = line.words
     why, partition = TerminationType[line.take("why", "STOPPED_BY_RM")], line.take("partition")
     wanted = [builders.release(app_id, key, why=why, partition=partition) for key in gone or [""]]
@@ -186,9 +186,9 @@ def release(stage: Stage, line: Line) -> list[str]:
 
 
 def confirm(stage: Stage, line: Line) -> list[str]:
-    """``confirm [APP...]``: the RM has carried out requested stops, of these applications or of all.
+    """``confirm [APP...]``: the RM confirms all requested stops, of these applications or of all.
 
-    Then the core decides. Unlike ``release`` it needs no list of keys.
+    Afterwards the core decides until it is idle.
     """
     partition = stage.driver.scheduler.partitions[stage.partition(line)]
     stopped = [
@@ -212,7 +212,7 @@ def _reason(request: Request) -> TerminationType | None:
 
 
 def answer(stage: Stage, line: Line) -> list[str]:
-    """``answer CHECK [NODE=REASON...]``: the RM refuses these nodes, and accepts the others."""
+    """``answer CHECK [NODE=REASON...]``: the RM refuses these nodes, and accepts all others."""
     (number,) = line.words
     refused = [NodeRefusal(node_id=NodeId(n), reason=why) for n, why in line.settings.items()]
     command = AnswerPredicates(rm_id=RmId(stage.rm), answers=[PredicateAnswer(int(number), refused)])
@@ -220,7 +220,7 @@ def answer(stage: Stage, line: Line) -> list[str]:
 
 
 def ready(stage: Stage, line: Line) -> list[str]:
-    """``ready APP KEY... [after=SECONDS]``: victims under notice may be stopped now, or after a while."""
+    """``ready APP KEY... [after=SECONDS]``: victims under notice may be stopped now, or after this time."""
     from licorne_core.extensions.notice.messages import AnswerNotices, NoticeAnswer
 
     app_id, *keys = line.words
@@ -230,7 +230,7 @@ def ready(stage: Stage, line: Line) -> list[str]:
 
 
 def victims(stage: Stage, line: Line) -> list[str]:
-    """``victims CHECK [NODE=POSITION...]``: on these nodes the victims up to the position have to stop.
+    """``victims CHECK [NODE=POSITION...]``: on these nodes the victims up to the position must be stopped.
 
     Positions count from 0 in the order of the check, -1 for none; other nodes are refused.
     """

@@ -14,7 +14,7 @@ from support.core.steps import last, listed
 
 
 def partitions(stage: Stage, _: Line) -> list[str]:
-    """``partitions``: all of them with node order, nodes and allocations."""
+    """``partitions``: all partitions with node order, numbers of nodes and allocations."""
     lines = []
     for partition in stage.driver.views.partitions():
         weights = " ".join(f"{k}={v:g}" for k, v in sorted(partition.node_sort_weights.items()))
@@ -29,7 +29,7 @@ def partitions(stage: Stage, _: Line) -> list[str]:
 
 
 def queues(stage: Stage, line: Line) -> list[str]:
-    """``queues [partition=P]``: the tree with usage, pending amounts and maximum of each queue."""
+    """``queues [partition=P]``: all queues with usage, pending amounts and maximum."""
     name = stage.partition(line)
     return [
         f"{queue.path} {queue.state}: has {amounts(queue.allocated)}, "
@@ -39,7 +39,7 @@ def queues(stage: Stage, line: Line) -> list[str]:
 
 
 def queue(stage: Stage, line: Line) -> list[str]:
-    """``queue PATH... [partition=P]``: settings of queues, by configuration or template."""
+    """``queue PATH... [partition=P]``: settings of queues that differ from their defaults."""
     name = stage.partition(line)
     lines = []
     for path in line.words:
@@ -69,7 +69,7 @@ def _settings(queue: QueueReport) -> list[str]:
 
 
 def fleet(stage: Stage, line: Line) -> list[str]:
-    """``fleet [partition=P]``: the nodes, with free amounts and utilization."""
+    """``fleet [partition=P]``: the nodes in their order, with free amounts and utilization."""
     views = stage.driver.views
     name = stage.partition(line)
     return [
@@ -80,7 +80,7 @@ def fleet(stage: Stage, line: Line) -> list[str]:
 
 
 def applications(stage: Stage, line: Line) -> list[str]:
-    """``applications [partition=P]``: all present ones, with state and usage."""
+    """``applications [partition=P]``: present applications with state, usage and pending amounts."""
     name = stage.partition(line)
     return [
         f"{app.app_id} in {app.queue} {app.state}: has {amounts(app.allocated)}, "
@@ -90,7 +90,7 @@ def applications(stage: Stage, line: Line) -> list[str]:
 
 
 def ended(stage: Stage, line: Line) -> list[str]:
-    """``ended``: applications that were rejected or are completed, as long as they are listed."""
+    """``ended [partition=P]``: rejected and completed applications that are still listed."""
     name = stage.partition(line)
     return [
         f"{app.app_id} {app.state}{f': {app.message}' if app.message else ''}"
@@ -142,8 +142,8 @@ def reserved(stage: Stage, line: Line) -> list[str]:
 
 
 def calendar(stage: Stage, line: Line) -> list[str]:
-    """``calendar [partition=P]``: the planned starts, the earliest first, in seconds from the beginning."""
-    # Only where it is there.
+    """``calendar [partition=P]``: shadow starts, earliest first, in seconds since the scenario began."""
+    # Imported here because scenarios are also played without the extension.
     starts_of = import_module("licorne_core.extensions.backfill.extension").starts_of
     partition = stage.driver.scheduler.partitions[stage.partition(line)]
     return [
@@ -181,7 +181,7 @@ def _numbers(queue: QueueNumbers) -> str:
 
 
 def promised(stage: Stage, line: Line) -> list[str]:
-    """``promised [partition=P]``: queues that lose victims, or that wait for the room of victims."""
+    """``promised [partition=P]``: queues that lose victims, or to which the room of victims is promised."""
     tree = stage.driver.scheduler.partitions[stage.partition(line)].tree
     return [
         f"{queue.path}: preempting {amounts(queue.preempting)}, promised {amounts(queue.promised)}"
@@ -191,7 +191,7 @@ def promised(stage: Stage, line: Line) -> list[str]:
 
 
 def events(stage: Stage, line: Line) -> list[str]:
-    """``events [WORD...]``: the events since the last time, or those that contain one of the words."""
+    """``events [WORD...]``: the events since the previous call that contain one of the words, or all."""
     return heard(stage.driver, *line.words)
 
 
@@ -206,7 +206,7 @@ def rms(stage: Stage, _: Line) -> list[str]:
 
 
 def validate(_: Stage, line: Line) -> list[str]:
-    """``validate [strict]`` and a configuration: would it be accepted?"""
+    """``validate [strict]``: the problems or warnings of the configuration that follows."""
     try:
         configuration = load(line.text, strict="strict" in line.words)
     except ConfigError as error:

@@ -66,7 +66,7 @@ async def test_one_line_has_the_addresses_once_the_server_is_ready() -> None:
 @pytest.mark.slow
 @pytest.mark.row(19)
 async def test_sigterm_drains_the_server() -> None:
-    """Sessions get a notice and pending decisions, and then the process ends with success."""
+    """Sessions get a notice and pending decisions, and then the process exits with 0."""
     async with ServerProcess() as server:
         assert server.http == "off"
         async with grpc.aio.insecure_channel(server.target) as channel:

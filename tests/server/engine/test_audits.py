@@ -9,8 +9,8 @@ from licorne_server.testing import FakeRM, VirtualClock
 from support.peers.shim import serving
 
 
-async def test_books_are_added_up_from_time_to_time() -> None:
-    """Sound books cause no message; differences are counted, and the first one is logged."""
+async def test_sums_are_audited_periodically() -> None:
+    """Correct sums cause no message; differences are counted, and the first one is logged."""
     clock = VirtualClock()
     async with serving(clock=clock) as server, FakeRM(server.grpc_address, clock=clock) as rm:
         await rm.add_nodes(LOGGED + 2)
@@ -30,8 +30,8 @@ async def test_books_are_added_up_from_time_to_time() -> None:
         assert told[0].startswith("partition [rm1]default: ")
 
 
-async def test_an_audit_that_fails_is_not_the_last() -> None:
-    """A failure of the recount is reported, and the next audit is made at its time."""
+async def test_audits_continue_after_a_failure() -> None:
+    """A failure of the audit is reported, and the next audit takes place at its time."""
     clock = VirtualClock()
     async with serving(clock=clock) as server, FakeRM(server.grpc_address, clock=clock) as rm:
         await rm.add_nodes(1)

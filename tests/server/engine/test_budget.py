@@ -1,4 +1,4 @@
-"""The amount of work at a time, under a clock that a test moves."""
+"""The time budget of a round, under a clock that a test moves."""
 
 from licorne_core.values.ids import RmId
 from licorne_server.engine.engine import ALONE, TOGETHER, TOGETHER_SECONDS, BudgetChooser
@@ -7,7 +7,7 @@ ONE, TWO = RmId("one"), RmId("two")
 
 
 def test_budgets_are_small_while_several_rms_are_at_work() -> None:
-    """One RM alone gets a large budget; two that take turns get a small one, for a while."""
+    """A single busy RM gets a large budget; several get small ones, and for a while afterwards."""
     now = 100.0
     chooser = BudgetChooser(lambda: now)
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""Copies of the core: no work waits for them, and they leave nothing."""
+"""Copies of the core: no other work waits for them, and they leave nothing behind."""
 
 import asyncio
 import ctypes
@@ -30,7 +30,7 @@ FREE = Pauses(0.0, lambda: 0)
 
 
 def nothing() -> None:
-    """No check."""
+    """Check nothing."""
 
 
 class Sleeper:
@@ -41,7 +41,7 @@ class Sleeper:
         self._file = folder / "pid"
 
     def __call__(self, scheduler: Scheduler, now: float, spent: Spent) -> bytes:
-        """Called in the copy."""
+        """Run in the copy."""
         part = self._file.with_suffix(".part")
         part.write_text(str(os.getpid()))
         part.rename(self._file)
@@ -49,13 +49,13 @@ class Sleeper:
             signal.pause()
 
     async def pid(self) -> int:
-        """Wait until the copy sleeps; its process."""
+        """The process id of the copy, once it sleeps."""
         await eventually(self._file.exists)
         return int(self._file.read_text())
 
 
 def is_there(pid: int) -> bool:
-    """Whether the process exists, or is a zombie."""
+    """True if the process exists, perhaps as a zombie."""
     return Path(f"/proc/{pid}").exists()
 
 
@@ -72,21 +72,21 @@ def sleeper(tmp_path: Path) -> Sleeper:
 
 @pytest.fixture(autouse=True)
 def no_file_is_left_open() -> Iterator[None]:
-    """A test closes the files that it opens."""
+    """Check that the test closes all pipes that it opens."""
     before = opened()
     yield
-    # The server's own go when it has stopped, which is before this.
+    # The server has stopped and closed its own pipes by now.
     assert opened() <= before
 
 
 def opened() -> int:
-    """Pipes that this process has open."""
+    """The number of pipes that this process has open."""
     links = (link for link in Path("/proc/self/fd").iterdir())
     return sum(pointed_at(link).startswith("pipe:") for link in links)
 
 
 def pointed_at(link: Path) -> str:
-    """The target of a link; empty for one closed meanwhile."""
+    """The target of a link; empty if the file was closed meanwhile."""
     try:
         return os.readlink(link)
     except OSError:
@@ -94,7 +94,7 @@ def pointed_at(link: Path) -> str:
 
 
 async def test_a_copy_has_the_core_and_no_file_of_its_parent(server: Server, shim: Shim) -> None:
-    """It has the RM, and no open file but its own pipe: no port, no stream, no log."""
+    """A copy has the RM, and no open file but its own pipe: no port, no stream, no log."""
     await shim.set_up()
 
     def look(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -104,8 +104,8 @@ async def test_a_copy_has_the_core_and_no_file_of_its_parent(server: Server, shi
     assert await server.copies.ask("me", RM, look, nothing) == b"rm ['pipe']"
 
 
-async def test_what_a_copy_does_is_not_done(server: Server, shim: Shim) -> None:
-    """A command that the copy carries out changes nothing here."""
+async def test_commands_of_a_copy_have_no_effect_outside(server: Server, shim: Shim) -> None:
+    """A command that a copy carries out changes nothing in the server."""
     await shim.set_up()
 
     def remove(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -118,8 +118,8 @@ async def test_what_a_copy_does_is_not_done(server: Server, shim: Shim) -> None:
     assert sum(report.applications.values()) == 1
 
 
-async def test_all_that_the_rm_said_before_is_in_the_copy(server: Server, shim: Shim) -> None:
-    """A copy is made after the queued commands, though no caller waited for these."""
+async def test_a_copy_includes_earlier_commands(server: Server, shim: Shim) -> None:
+    """A copy is made after the commands that are queued, even those without a waiting caller."""
     await shim.set_up()
 
     def count(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -131,7 +131,7 @@ async def test_all_that_the_rm_said_before_is_in_the_copy(server: Server, shim: 
     assert await server.copies.ask("me", RM, count, nothing) == b"51"
 
 
-async def test_allocations_go_on_while_a_copy_works(server: Server, shim: Shim, sleeper: Sleeper) -> None:
+async def test_asks_are_placed_while_a_copy_works(server: Server, shim: Shim, sleeper: Sleeper) -> None:
     """An ask is placed although a plan never ends; a disconnecting caller ends the plan."""
     calls = await shim.set_up()
     plan = asked(server.copies, sleeper)
@@ -155,8 +155,8 @@ def inherits() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("inherits")
-async def test_nothing_is_left_of_the_copies_of_a_copy(server: Server, shim: Shim, sleeper: Sleeper) -> None:
-    """A server that inherits the copy of an ended copy reaps it as well."""
+async def test_copies_of_a_copy_are_reaped(server: Server, shim: Shim, sleeper: Sleeper) -> None:
+    """A server that inherits the child of an ended copy, which is a copy too, reaps it as well."""
     await shim.set_up()
 
     def copy_again(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -173,7 +173,7 @@ async def test_nothing_is_left_of_the_copies_of_a_copy(server: Server, shim: Shi
 async def test_the_next_plan_is_made_when_one_was_given_up(
     server: Server, shim: Shim, sleeper: Sleeper
 ) -> None:
-    """There is one copy at a time, and the next question has its turn after its end."""
+    """Only one copy runs at a time, and the next question is processed after its end."""
     await shim.set_up()
     plan = asked(server.copies, sleeper, "a")
     await sleeper.pid()
@@ -186,8 +186,8 @@ async def test_the_next_plan_is_made_when_one_was_given_up(
     assert await waits == b"third"
 
 
-async def test_a_copy_that_is_killed_is_told_of(server: Server, shim: Shim, sleeper: Sleeper) -> None:
-    """Its caller gets ABORTED, nothing of it remains, and the next plan is computed."""
+async def test_the_caller_of_a_killed_copy_is_informed(server: Server, shim: Shim, sleeper: Sleeper) -> None:
+    """The caller gets ABORTED, nothing of the killed copy remains, and the next plan is computed."""
     await shim.set_up()
     plan = asked(server.copies, sleeper)
     pid = await sleeper.pid()
@@ -201,7 +201,7 @@ async def test_a_copy_that_is_killed_is_told_of(server: Server, shim: Shim, slee
 
 
 async def test_a_copy_that_fails_is_in_the_log(server: Server, shim: Shim) -> None:
-    """Its caller gets an id, and the log has the traceback under the same id."""
+    """The caller gets an id, and the log has the traceback under the same id."""
     await shim.set_up()
 
     def fail(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -215,7 +215,7 @@ async def test_a_copy_that_fails_is_in_the_log(server: Server, shim: Shim) -> No
 
 
 async def test_a_copy_ends_with_the_server(server: Server, shim: Shim, sleeper: Sleeper) -> None:
-    """A server that stops ends the copy; its caller and waiting ones get Stopped."""
+    """A server that stops ends the running copy; its caller and all waiting callers get Stopped."""
     await shim.set_up()
     plan = asked(server.copies, sleeper)
     pid = await sleeper.pid()
@@ -228,8 +228,8 @@ async def test_a_copy_ends_with_the_server(server: Server, shim: Shim, sleeper: 
     assert not is_there(pid)
 
 
-async def test_a_server_with_a_full_line_of_plans_stops(server: Server, shim: Shim, sleeper: Sleeper) -> None:
-    """The maximum number of plans waits: stopping uses none of their places."""
+async def test_a_server_with_many_plans_stops(server: Server, shim: Shim, sleeper: Sleeper) -> None:
+    """A server stops although the maximum number of plans waits."""
     await shim.set_up()
     plans = [asked(server.copies, sleeper)]
     await sleeper.pid()
@@ -246,9 +246,9 @@ async def test_a_server_with_a_full_line_of_plans_stops(server: Server, shim: Sh
 async def test_a_copy_that_computes_too_long_is_ended(
     server: Server, shim: Shim, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The system ends a copy that does not see that its time is spent."""
+    """The system ends a copy that ignores that its time is spent."""
     monkeypatch.setattr("licorne_server.engine.copies.CPU_SECONDS", 1)
-    # A copy is slow on a busy machine, by its niceness, too.
+    # The low priority would make a copy slow on a busy machine.
     monkeypatch.setattr("licorne_server.engine.copied_process._NICENESS", 0)
     monkeypatch.setattr("licorne_server.engine.copies.DEADLINE", PATIENCE)
     await shim.set_up()
@@ -266,7 +266,7 @@ async def test_a_copy_that_computes_too_long_is_ended(
 async def test_a_copy_that_is_silent_is_ended(
     leads: bool, server: Server, shim: Shim, sleeper: Sleeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A copy that neither computes nor answers is ended after a time, in a group of its own or not."""
+    """A copy that neither computes nor answers is ended after a time, even if it has no process group."""
     monkeypatch.setattr("licorne_server.engine.copies.DEADLINE", 0.2)
     if not leads:
         monkeypatch.setattr("os.setpgid", Mock(side_effect=PermissionError))
@@ -277,7 +277,7 @@ async def test_a_copy_that_is_silent_is_ended(
 
 
 async def test_no_copy_is_made_when_memory_is_short(server: Server, shim: Shim) -> None:
-    """The refusal names the shortage."""
+    """A plan is refused with the shortage of memory as the reason."""
     await shim.set_up()
     time_slices = TimeSlices(lambda: False)
     copies = Copies(server.engine, server.scheduler, time_slices, lambda _: "the process takes 2 bytes", FREE)
@@ -287,8 +287,8 @@ async def test_no_copy_is_made_when_memory_is_short(server: Server, shim: Shim) 
     assert error.value.message == "no copy is made for a plan: the process takes 2 bytes"
 
 
-async def test_what_a_check_refuses_is_not_copied(server: Server, shim: Shim) -> None:
-    """The check's error is the caller's, and no copy is made."""
+async def test_no_copy_is_made_if_the_check_fails(server: Server, shim: Shim) -> None:
+    """The caller gets the error of the check, and no copy is made."""
     await shim.set_up()
 
     def refuse() -> None:
@@ -300,10 +300,8 @@ async def test_what_a_check_refuses_is_not_copied(server: Server, shim: Shim) ->
     assert server.copies.made == 0
 
 
-async def test_a_process_that_the_system_does_not_allow_is_refused(
-    server: Server, shim: Shim, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The status is RESOURCE_EXHAUSTED, and no pipe remains."""
+async def test_a_failed_fork_is_reported(server: Server, shim: Shim, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The status is RESOURCE_EXHAUSTED, and no pipe remains open."""
     await shim.set_up()
 
     def no_memory() -> int:
@@ -316,16 +314,16 @@ async def test_a_process_that_the_system_does_not_allow_is_refused(
     assert error.value.message == "no copy is made for a plan: Cannot allocate memory"
 
 
-async def test_large_answers_are_whole(server: Server, shim: Shim) -> None:
-    """An answer may be larger than a pipe holds."""
+async def test_large_answers_are_complete(server: Server, shim: Shim) -> None:
+    """An answer may be larger than the capacity of a pipe."""
     await shim.set_up()
     size = 5_000_000
     answer = await server.copies.ask("me", RM, lambda *_: b"x" * size, nothing)
     assert answer == b"x" * size
 
 
-async def test_a_copy_that_ends_by_itself_has_given_no_answer(server: Server, shim: Shim) -> None:
-    """Half an answer is none."""
+async def test_a_copy_that_exits_early_is_an_error(server: Server, shim: Shim) -> None:
+    """A copy that exits before its answer is complete is reported to the caller."""
     await shim.set_up()
 
     def leave(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
@@ -339,7 +337,7 @@ async def test_a_copy_that_ends_by_itself_has_given_no_answer(server: Server, sh
 async def test_many_plans_of_one_peer_are_refused_with_a_hint(
     server: Server, shim: Shim, sleeper: Sleeper
 ) -> None:
-    """Beside the running plan a number may wait; the next is refused with a time to retry."""
+    """A peer may have a number of waiting plans; the next is refused with a time to retry."""
     await shim.set_up()
     plans = [asked(server.copies, sleeper) for _ in range(MOST_OF_PEER + 1)]
     await sleeper.pid()
@@ -355,7 +353,7 @@ async def test_many_plans_of_one_peer_are_refused_with_a_hint(
 
 @pytest.fixture
 def untold() -> Iterator[None]:
-    """The system forgets a child as soon as it has ended."""
+    """Ignore SIGCHLD, so that the system forgets a child as soon as it has ended."""
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     yield
     signal.signal(signal.SIGCHLD, before)
@@ -363,7 +361,7 @@ def untold() -> Iterator[None]:
 
 @pytest.mark.usefixtures("untold")
 async def test_a_copy_that_the_system_has_forgotten_has_answered() -> None:
-    """A copy that has exited by the time at which it is to be ended has answered."""
+    """The answer of a copy counts although the system has already forgotten its process."""
 
     def hand_on(scheduler: Scheduler, now: float, spent: Spent) -> bytes:
         pid = os.getpid()

@@ -1,4 +1,4 @@
-"""The engine: the core's one owner, and its reaction to failures of the core."""
+"""The engine, which owns the core, and its reaction to failures of the core."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -59,10 +59,10 @@ class Fragile(Scheduler):
 
 
 class Ledger:
-    """A sink that records its effects."""
+    """A sink that records effects."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without effects."""
         self.effects: list[Effect] = []
         self.halted: list[RmId] = []
 
@@ -75,7 +75,7 @@ class Ledger:
         return [effect.rm_id for effect in self.effects if isinstance(effect, Registered)]
 
     def asked(self) -> list[int]:
-        """The numbers of the predicate checks, in order."""
+        """The numbers of all requested predicate checks, in order."""
         asked = [effect for effect in self.effects if isinstance(effect, PredicatesAsked)]
         return [check.check for effect in asked for check in effect.checks]
 
@@ -86,7 +86,7 @@ class Ledger:
 
 
 def failing_for(rm_id: RmId, real: Callable[..., list[Effect]]) -> Callable[..., list[Effect]]:
-    """The core's handling of a partition, with a fault for those of one RM."""
+    """The core's handling of a partition, with a fault for the partitions of one RM."""
 
     def fragile(partition: Partition, *args: object) -> list[Effect]:
         if partition.rm_id == rm_id:
@@ -128,22 +128,22 @@ async def engine(ledger: Ledger) -> AsyncIterator[Engine]:
 
 
 async def test_submit_returns_what_was_routed(engine: Engine, ledger: Ledger) -> None:
-    """The answer to a command is at the sink by the time its sender has it."""
+    """The answer to a command has reached the sink when its sender gets it."""
     effects = await engine.submit(RegisterRm(rm_id=GOOD))
     assert effects == ledger.effects
     assert effects[0] == Registered(rm_id=GOOD, session=1)
 
 
 async def test_posted_commands_are_handled_in_order(engine: Engine, ledger: Ledger) -> None:
-    """A command without a waiting caller is handled all the same, before later ones."""
+    """A command without a waiting caller is handled before later commands."""
     for rm_id in ("a", "b"):
         engine.post(RegisterRm(rm_id=RmId(rm_id)))
     await engine.submit(RegisterRm(rm_id=RmId("c")))
     assert ledger.registered() == ["a", "b", "c"]
 
 
-async def test_posted_commands_of_a_former_life_are_dropped(engine: Engine, ledger: Ledger) -> None:
-    """A command is not handled if it is stale by the time of its turn."""
+async def test_stale_commands_are_dropped(engine: Engine, ledger: Ledger) -> None:
+    """A command that is stale when its turn comes is dropped."""
     wanted = True
     engine.post(RegisterRm(rm_id=BAD), is_current=lambda: wanted)
     wanted = False
@@ -166,7 +166,7 @@ class Watched(Scheduler):
 
 
 async def asked_engine(core: Scheduler, clock: VirtualClock, ledger: Ledger) -> tuple[Engine, int]:
-    """An engine whose RM has a check for an ask, with two seconds to answer; the check's number."""
+    """An engine whose RM has two seconds to answer a check about an ask, and the check's number."""
     engine = Engine(core, clock)
     engine.start(ledger)
     for command in (
@@ -182,12 +182,12 @@ async def asked_engine(core: Scheduler, clock: VirtualClock, ledger: Ledger) -> 
     return engine, check
 
 
-async def test_answers_are_handled_before_what_came_earlier(ledger: Ledger) -> None:
-    """Answers have a deadline: neither posted commands nor those with a waiting caller precede them."""
+async def test_answers_are_handled_before_earlier_commands(ledger: Ledger) -> None:
+    """No earlier command, with a waiting caller or without, precedes an answer, which has a deadline."""
     core, clock = Watched(), VirtualClock()
     engine, check = await asked_engine(core, clock, ledger)
     core.told.clear()
-    # The first finds nothing to do, and is handled at once.
+    # The first round has no work, and ends at once.
     waiting = [
         asyncio.create_task(engine.submit(builders.nodes(builders.node(name, vcore=1))))
         for name in ("n2", "n3")
@@ -203,7 +203,7 @@ async def test_answers_are_handled_before_what_came_earlier(ledger: Ledger) -> N
 
 
 async def test_answers_about_victims_are_handled_first_as_well(ledger: Ledger) -> None:
-    """They have a deadline like those about nodes, and the order of both is kept."""
+    """Answers about victims have a deadline like those about nodes, and the order of both is kept."""
     core, clock, rm_id = Watched(), VirtualClock(), RmId(builders.RM)
     engine, check = await asked_engine(core, clock, ledger)
     core.told.clear()
@@ -215,7 +215,7 @@ async def test_answers_about_victims_are_handled_first_as_well(ledger: Ledger) -
     await engine.stop()
 
 
-async def test_an_answer_counts_before_the_turn_that_finds_it_missing(ledger: Ledger) -> None:
+async def test_an_answer_queued_in_time_counts(ledger: Ledger) -> None:
     """An answer that was queued before the deadline is in time, however late the engine handles it."""
     core, clock = Watched(), VirtualClock()
     engine, check = await asked_engine(core, clock, ledger)
@@ -230,8 +230,8 @@ async def test_an_answer_counts_before_the_turn_that_finds_it_missing(ledger: Le
     await engine.stop()
 
 
-async def test_answers_of_a_former_life_are_dropped(ledger: Ledger) -> None:
-    """An answer is not handled if the RM has registered again by the time of its turn."""
+async def test_stale_answers_are_dropped(ledger: Ledger) -> None:
+    """An answer is dropped if the RM has registered again before the answer is handled."""
     core, clock = Watched(), VirtualClock()
     engine, check = await asked_engine(core, clock, ledger)
     core.told.clear()
@@ -244,7 +244,7 @@ async def test_answers_of_a_former_life_are_dropped(ledger: Ledger) -> None:
     assert engine.inbox == 0
 
 
-async def test_stopped_engine_leaves_nobody_waiting(ledger: Ledger) -> None:
+async def test_no_caller_waits_for_a_stopped_engine(ledger: Ledger) -> None:
     """A caller that waits when the engine stops, or calls later, gets an error."""
     engine = Engine(Scheduler(), SystemClock())
     waiting = asyncio.create_task(engine.submit(RegisterRm(rm_id=GOOD)))
@@ -256,8 +256,8 @@ async def test_stopped_engine_leaves_nobody_waiting(ledger: Ledger) -> None:
         await engine.submit(RegisterRm(rm_id=GOOD))
 
 
-async def test_stopped_engine_keeps_nothing(ledger: Ledger) -> None:
-    """A command that is posted to a stopped engine is dropped, not queued for ever."""
+async def test_a_stopped_engine_drops_commands(ledger: Ledger) -> None:
+    """A command that is posted to a stopped engine is dropped."""
     engine = Engine(Scheduler(), SystemClock())
     engine.start(ledger)
     await engine.stop()
@@ -265,8 +265,8 @@ async def test_stopped_engine_keeps_nothing(ledger: Ledger) -> None:
     assert engine.inbox == 0
 
 
-async def test_broken_engine_leaves_nobody_waiting(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    """When the engine's own task breaks, that is reported and every command is refused."""
+async def test_no_caller_waits_for_a_broken_engine(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error in the engine's own task is reported, and every command is refused."""
     engine = Engine(Scheduler(), SystemClock())
     failures: list[str] = []
     engine.on_failure = failures.append
@@ -288,23 +288,23 @@ class Broken:
 
 
 class Seen:
-    """A witness that records its calls."""
+    """A witness that records the commands."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without commands."""
         self.commands: list[str] = []
         self.turns: list[str] = []
 
     def saw(
         self, command: Command | None, effects: Sequence[Effect], seconds: float, turn: Turn | None
     ) -> None:
-        """Note the command, and the partition of a turn."""
+        """Record the command, and the partition of a turn."""
         self.commands.append(type(command).__name__)
         if turn is not None:
             self.turns.append(turn.partition)
 
 
-async def test_a_witness_that_fails_is_logged_and_stops_nobody(ledger: Ledger) -> None:
+async def test_a_failing_witness_is_logged_and_stops_nothing(ledger: Ledger) -> None:
     """Scheduling and the other witnesses continue; each failure counts as a defect."""
     engine, seen = Engine(Scheduler(), SystemClock()), Seen()
     engine.witnesses = (Broken(), seen)
@@ -324,7 +324,7 @@ async def test_a_witness_that_fails_is_logged_and_stops_nobody(ledger: Ledger) -
     assert engine.defects == len(warned(lines)) == len(seen.commands)
 
 
-async def test_defect_halts_the_rm_that_met_it(ledger: Ledger) -> None:
+async def test_a_defect_halts_the_rm_of_its_command(ledger: Ledger) -> None:
     """A command on which the core fails is answered by a defect with an id; other RMs continue."""
     core = Fragile()
     core.fails_on, core.only_for = UpdateNodes, BAD
@@ -359,7 +359,7 @@ async def test_a_guard_that_fails_halts_the_rm_of_its_command(engine: Engine, le
 async def test_failing_turn_halts_only_the_rm_whose_turn_it_was(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Its streams end with an internal error, and the other RM is scheduled on."""
+    """The streams of the RM end with an internal error, and the other RM is still scheduled."""
     async with serving_core(Scheduler()) as (bad, good):
         bad_calls, good_calls = await bad.set_up(), await good.set_up()
         monkeypatch.setattr(scheduler, "decide", failing_for(BAD, decide))
@@ -378,10 +378,8 @@ async def test_failing_turn_halts_only_the_rm_whose_turn_it_was(
         assert await new_allocations(calls[0], 1) == {"k": "n0"}
 
 
-async def test_what_a_tick_did_before_it_failed_is_not_lost(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A failing deadline of one RM loses no effects for the other."""
+async def test_effects_of_a_failed_tick_are_not_lost(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failing deadline of one RM loses no effects of another one."""
     core, clock = Scheduler(), VirtualClock()
     engine = Engine(core, clock)
     engine.start(ledger)
@@ -405,8 +403,8 @@ async def test_what_a_tick_did_before_it_failed_is_not_lost(
     await engine.stop()
 
 
-async def test_session_of_a_halted_rm_starts_anew() -> None:
-    """After a defect a session cannot be resumed: the RM registers and replays."""
+async def test_the_session_of_a_halted_rm_cannot_be_resumed() -> None:
+    """After a defect a session cannot be resumed: the RM registers and replays again."""
     core = Fragile()
     async with serving(scheduler=core) as server, connected(server) as channel:
         session = RawSession(channel, BAD)
@@ -422,6 +420,6 @@ async def test_session_of_a_halted_rm_starts_anew() -> None:
 
 
 async def test_hold_of_an_unknown_rm_is_harmless(engine: Engine, ledger: Ledger) -> None:
-    """A hold that follows the removal of its RM changes nothing."""
+    """A hold that arrives after the removal of its RM changes nothing."""
     await engine.submit(SetHold(rm_id=BAD, hold=Hold.DRAINING, on=True))
     assert not ledger.halted

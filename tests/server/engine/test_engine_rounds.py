@@ -20,10 +20,10 @@ from support.peers.shim import eventually
 
 
 class Time:
-    """Seconds that pass only when the core has a turn."""
+    """A time that only passes during turns of the core."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, turn: float) -> None:
-        """A turn takes a fixed time, whatever is decided in it."""
+        """Let a turn take a fixed time, whatever is decided in it."""
         self.now, self.turn = 0.0, turn
         monkeypatch.setattr(engines, "perf_counter", lambda: self.now)
 
@@ -44,7 +44,7 @@ class Timed(Scheduler):
 
 
 class Served:
-    """A sink that writes down whose asks were placed."""
+    """A sink that records the RMs whose asks were placed."""
 
     def __init__(self) -> None:
         """Start without RMs."""
@@ -60,10 +60,10 @@ class Served:
 
 
 class Asked:
-    """A number of RMs that each ask for one allocation at once; the order in which they are served."""
+    """RMs that each submit one ask at the same time, and the order in which they are served."""
 
     def __init__(self, time: Time) -> None:
-        """Nobody has registered."""
+        """Start without registered RMs."""
         self.engine, self._served = Engine(Timed(time), VirtualClock()), Served()
         self.rounds = 0
         """Rounds until all were served."""
@@ -94,16 +94,16 @@ class Asked:
         await engine.stop()
 
 
-async def test_everybody_has_a_turn_in_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With short turns a hundred RMs do not wait for a hundred rounds of the loop."""
+async def test_all_rms_have_a_turn_in_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With short turns a hundred RMs are served in a few rounds of the loop."""
     asked = Asked(Time(monkeypatch, turn=TOGETHER.turn / 1000))
     await asked.ask(100)
     assert asked.rounds <= 3
     assert asked.served == [f"rm{number}" for number in range(100)]
 
 
-async def test_a_round_ends_when_its_time_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Messages wait for one portion of time, plus the excess of the last turn."""
+async def test_a_round_ends_when_its_budget_is_spent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A round takes its time budget, plus the excess of its last turn."""
     asked = Asked(Time(monkeypatch, turn=TOGETHER.turn / 2.5))
     await asked.ask(12)
     assert asked.engine.budget is TOGETHER
@@ -113,7 +113,7 @@ async def test_a_round_ends_when_its_time_is_spent(monkeypatch: pytest.MonkeyPat
 
 @asynccontextmanager
 async def loaded(time: Time, seconds: float) -> AsyncIterator[None]:
-    """Inside the block each round of the loop takes this time for other work."""
+    """Let other work take this time in each round of the loop inside the block."""
 
     async def work() -> None:
         while True:
@@ -128,7 +128,7 @@ async def loaded(time: Time, seconds: float) -> AsyncIterator[None]:
 
 
 async def test_a_round_takes_as_long_as_the_rest_of_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If messages of many take long, all RMs have their turns in few rounds."""
+    """If other work in the loop takes long, all RMs have their turns in few rounds."""
     time = Time(monkeypatch, turn=TOGETHER.turn)
     asked = Asked(time)
     async with loaded(time, engines.MOST_SECONDS / 2):
@@ -139,7 +139,7 @@ async def test_a_round_takes_as_long_as_the_rest_of_the_loop(monkeypatch: pytest
 
 
 async def test_a_long_round_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """However long the other work of the loop, messages wait for a few milliseconds of turns."""
+    """However long the other work of the loop takes, a round takes a few milliseconds."""
     time = Time(monkeypatch, turn=engines.MOST_SECONDS / 2.5)
     asked = Asked(time)
     async with loaded(time, 1.0):
@@ -148,7 +148,7 @@ async def test_a_long_round_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_an_rm_has_one_turn_of_a_long_round(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Time of other work gives a busy RM no more turns than it has beside an idle loop."""
+    """A busy RM has one turn in a round, however long the other work of the loop takes."""
     time = Time(monkeypatch, turn=1.5 * TOGETHER.turn)
     engine = Engine(Timed(time), VirtualClock())
     engine.start(Served())
@@ -169,7 +169,7 @@ async def test_an_rm_has_one_turn_of_a_long_round(monkeypatch: pytest.MonkeyPatc
     await engine.stop()
 
 
-async def test_slow_turns_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_slow_turns_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each slow turn is logged once, with its RM, and counted."""
     asked = Asked(Time(monkeypatch, turn=2 * SLOW_SECONDS))
     with capture_logs() as lines:
@@ -181,8 +181,8 @@ async def test_slow_turns_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) 
     assert slow.seconds["turn"] == pytest.approx(2 * SLOW_SECONDS * turns)
 
 
-async def test_work_is_counted_for_registered_rms_alone() -> None:
-    """Commands of unknown RMs leave nothing behind, like RMs that leave."""
+async def test_only_registered_rms_have_counters() -> None:
+    """Commands of unknown RMs leave no counters behind, and neither do RMs that leave."""
     one, other = RmId("one"), RmId("other")
     engine = Engine(Scheduler(), VirtualClock())
     engine.start(Served())

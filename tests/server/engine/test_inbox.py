@@ -1,4 +1,4 @@
-"""The queued commands for the core, and their turns."""
+"""The queue of commands for the core, and its order."""
 
 from licorne_core.messages.commands import AnswerPredicates, Command, PredicateAnswer
 from licorne_core.values.ids import RmId
@@ -7,20 +7,20 @@ from support.core import builders
 
 
 def command(rm: str, name: str) -> Command:
-    """A command of an RM that is identified by the name of its node."""
+    """A command of an RM; the name of its node identifies it."""
     return builders.nodes(builders.node(name, vcore=1), rm=rm)
 
 
 def taken(inbox: Inbox) -> list[Command]:
-    """The handled commands, in order."""
+    """All commands in the order of their handling."""
     commands = []
     while inbox.commands.size:
         commands.append(inbox.commands.take().command)
     return commands
 
 
-def test_turns_go_round_the_rms() -> None:
-    """However many commands an RM sends, another one's waits for one of them."""
+def test_rms_take_turns() -> None:
+    """RMs take turns, so a command of another RM waits for only one of theirs."""
     many = [command("many", f"n{number}") for number in range(3)]
     one, other = command("one", "n"), command("one", "m")
     inbox = Inbox()
@@ -31,8 +31,8 @@ def test_turns_go_round_the_rms() -> None:
     assert inbox.size == 0
 
 
-def test_a_rest_comes_before_the_other_commands_of_its_rm_alone() -> None:
-    """The remainder of a command is first among its RM's, and takes no turn from others."""
+def test_a_remainder_precedes_commands_of_its_rm_only() -> None:
+    """The remainder of a command precedes other commands of its RM, and takes no turn from other RMs."""
     first, rest, one = command("many", "n1"), command("many", "rest"), command("one", "n")
     inbox = Inbox()
     inbox.put(Entry(first))
@@ -41,8 +41,8 @@ def test_a_rest_comes_before_the_other_commands_of_its_rm_alone() -> None:
     assert taken(inbox) == [rest, one, first]
 
 
-def test_answers_come_before_all_commands_so_many_of_each_rm() -> None:
-    """They have a deadline. Excess answers of one RM wait for another round."""
+def test_a_number_of_answers_of_each_rm_precede_commands() -> None:
+    """Answers precede commands because of their deadlines; excess ones of an RM wait for the next round."""
     rms = [RmId("many"), RmId("one")]
     inbox = Inbox()
     inbox.put(Entry(command("one", "n")))
@@ -57,8 +57,8 @@ def test_answers_come_before_all_commands_so_many_of_each_rm() -> None:
     assert inbox.size == 1
 
 
-def test_all_that_waits_can_be_taken() -> None:
-    """An engine that stops takes answers, commands and remainders alike."""
+def test_everything_in_the_queue_can_be_taken() -> None:
+    """An engine that stops takes answers, commands and remainders."""
     inbox = Inbox()
     inbox.put(Entry(command("one", "n")))
     inbox.put(Entry(AnswerPredicates(rm_id=RmId("one"), answers=[])))

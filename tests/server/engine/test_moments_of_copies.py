@@ -1,4 +1,4 @@
-"""When a copy of the core is made: in a slice of the time of all readers, between commands."""
+"""When copies of the core are made: in a time slice of readers, between commands."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -26,25 +26,25 @@ FREE = Pauses(0.0, lambda: 0)
 
 
 def nothing() -> None:
-    """There is nothing to check."""
+    """Check nothing."""
 
 
 class Gauge:
-    """A share of time that records the slices taken."""
+    """A recorder of time slices."""
 
     def __init__(self, time_slices: TimeSlices) -> None:
-        """Over the server's own."""
+        """Record the use of these slices."""
         self._time_slices = time_slices
         self.slices: list[tuple[str, bool]] = []
 
     def slice(self, peer: str, more: float = 0.0, *, whole: bool = False) -> Any:
-        """Note it, and hand it on."""
+        """Record the slice, and pass it on."""
         self.slices.append((peer, whole))
         return self._time_slices.slice(peer, more, whole=whole)
 
 
-async def test_making_a_copy_is_paid_for_as_a_slice_of_the_peer(server: Server, shim: Shim) -> None:
-    """Each copy is charged as one slice to its caller, in the share of all readers."""
+async def test_copies_are_charged_as_slices_of_the_peer(server: Server, shim: Shim) -> None:
+    """Each copy is charged to its caller as one slice of the readers' time."""
     await shim.set_up()
     gauge: Any = Gauge(TimeSlices(lambda: False))
     copies = Copies(server.engine, server.scheduler, gauge, lambda _: "", FREE)
@@ -54,8 +54,8 @@ async def test_making_a_copy_is_paid_for_as_a_slice_of_the_peer(server: Server, 
     await copies.stop()
 
 
-async def test_no_copy_is_made_while_other_readers_have_their_slice(server: Server, shim: Shim) -> None:
-    """A copy waits for its turn at the share, and then is made."""
+async def test_a_copy_waits_for_the_slices_of_other_readers(server: Server, shim: Shim) -> None:
+    """A copy is made when its caller gets a slice, and not before."""
     await shim.set_up()
     time_slices = TimeSlices(lambda: False)
     copies = Copies(server.engine, server.scheduler, time_slices, lambda _: "", FREE)
@@ -71,7 +71,7 @@ async def test_no_copy_is_made_while_other_readers_have_their_slice(server: Serv
 
 
 class Meddler:
-    """A share of time in whose first slice a large command of the RM is in the middle."""
+    """Time slices, in the first of which a large command of the RM is unfinished."""
 
     def __init__(self, server: Server) -> None:
         """Use a server that carries out large commands in many slices."""
@@ -80,13 +80,13 @@ class Meddler:
         self.found: list[bool] = []
 
     def is_in_the_middle(self) -> bool:
-        """Whether a large command has begun, and not ended."""
+        """True if a large command has begun and has not ended."""
         [name] = self._server.scheduler.partitions
         return Hold.UNFINISHED in self._server.scheduler.partitions[name].holds
 
     @asynccontextmanager
     async def slice(self, peer: str, *, whole: bool) -> AsyncIterator[None]:
-        """The slice of the share, once the command has begun."""
+        """The slice, once the command has begun."""
         if not self.found:
             queues = ", ".join(f"{{name: q{number}}}" for number in range(200))
             self._server.engine.post(reload(config(f"[{queues}]"), rm="rm"))
@@ -96,11 +96,11 @@ class Meddler:
             yield
 
 
-async def test_no_copy_is_made_in_the_middle_of_a_large_command(
+async def test_a_copy_waits_for_the_end_of_a_large_command(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """If one has begun meanwhile, the copy is made after it."""
-    # Each slice of the command is as long as a round: however fast the machine is, it is seen.
+    """If a large command is unfinished, the copy is made after it."""
+    # Each slice of the command takes a whole round, so the test sees it on any machine.
     monkeypatch.setattr(licorne_server.engine.engine, "perf_counter", count(step=10).__next__)
     scheduler = Scheduler(tuning=Tuning(slice_size=1))
     async with serving(scheduler=scheduler) as server, connected(server) as channel:

@@ -1,4 +1,4 @@
-"""The pauses of copies: reckoned before they are made, bounded, and charged."""
+"""The pauses of copies: estimated in advance, bounded, and charged."""
 
 import asyncio
 import re
@@ -23,7 +23,7 @@ GIB = 1024**3
 
 
 class Machine:
-    """A process with a given memory, and a time that passes on request."""
+    """A process with a given memory, and a clock that the test moves."""
 
     def __init__(self, resident: int) -> None:
         """Start without a copy."""
@@ -32,11 +32,11 @@ class Machine:
         self._spent: Iterator[float] = iter(())
 
     def pauses(self, most: float) -> Pauses:
-        """The pauses of this machine."""
+        """The pauses of this process."""
         return Pauses(most, lambda: self.resident, lambda: self.now, lambda: next(self._spent))
 
     def copied(self, pauses: Pauses, seconds: float) -> None:
-        """A copy was made that took so long."""
+        """Record a copy that took this number of seconds."""
         self._spent = iter((0.0, seconds))
         with pauses.measured():
             pass
@@ -46,14 +46,14 @@ class Machine:
         self._spent = iter((0.0, seconds))
 
 
-def test_pause_is_reckoned_from_the_memory() -> None:
-    """Before any copy was made it is the usual one for that much."""
+def test_the_pause_is_estimated_from_the_memory() -> None:
+    """Before the first copy the pause is estimated by a usual rate for the memory."""
     machine = Machine(resident=2 * GIB)
     assert machine.pauses(0.05).reckoned() == pytest.approx(2 * GIB * USUAL_RATE)
 
 
-def test_pause_is_reckoned_from_the_copies_before() -> None:
-    """The median of the last ones counts, so that outliers do not matter."""
+def test_the_pause_is_estimated_from_earlier_copies() -> None:
+    """The pause is estimated by the median of the last copies, so that outliers do not matter."""
     machine = Machine(resident=GIB)
     pauses = machine.pauses(1.0)
     for seconds in (0.1, 0.9, 0.12):
@@ -63,15 +63,15 @@ def test_pause_is_reckoned_from_the_copies_before() -> None:
 
 
 def test_one_slow_copy_does_not_forbid_the_next() -> None:
-    """Another process may have had the processor."""
+    """A single slow copy may be due to another process, and does not count."""
     machine = Machine(resident=GIB)
     pauses = machine.pauses(0.05)
     machine.copied(pauses, 10.0)
     assert pauses.problem() == ""
 
 
-def test_slow_copies_are_forgotten_in_time() -> None:
-    """Copies that they forbade are allowed again, though none was made since."""
+def test_slow_copies_are_forgotten_after_a_time() -> None:
+    """Slow copies stop counting after a time, although no copy was made since."""
     machine = Machine(resident=GIB)
     pauses = machine.pauses(0.05)
     for _ in range(5):
@@ -81,8 +81,8 @@ def test_slow_copies_are_forgotten_in_time() -> None:
     assert pauses.problem() == ""
 
 
-def test_copy_beyond_the_bound_is_refused_with_its_cost() -> None:
-    """The text names the pause, the memory, and the value of the option that would allow it."""
+def test_a_pause_beyond_the_bound_is_refused_with_its_cost() -> None:
+    """The text has the pause, the memory, and the value of the option that would allow the plan."""
     machine = Machine(resident=2 * GIB)
     assert machine.pauses(0.05).problem() == (
         "everybody would wait for 80 ms meanwhile, as the process has 2147483648 bytes, and "
@@ -94,8 +94,8 @@ def test_copy_beyond_the_bound_is_refused_with_its_cost() -> None:
 
 
 @pytest.mark.parametrize("resident", [GIB * 13 // 10, 2 * GIB, 3 * GIB + 1, 64 * GIB])
-def test_value_that_a_refusal_names_allows_the_plan(resident: int) -> None:
-    """An operator need not try several."""
+def test_the_value_in_a_refusal_allows_the_plan(resident: int) -> None:
+    """The value in the refusal allows the plan, so that an operator need not try several."""
     machine = Machine(resident)
     named = re.search(r"([\d.]+) would allow", machine.pauses(0.05).problem())
     assert named
@@ -103,8 +103,8 @@ def test_value_that_a_refusal_names_allows_the_plan(resident: int) -> None:
 
 
 @pytest.mark.parametrize("resident", [GIB // 20, GIB // 4, GIB])
-def test_plans_in_a_loop_take_their_part_of_the_time(resident: int) -> None:
-    """In an hour they take one part in a hundred, plus the initial allowance, however small each is."""
+def test_plans_in_a_loop_take_a_bounded_part_of_the_time(resident: int) -> None:
+    """In an hour plans take a hundredth of the time, plus the initial allowance, whatever their size."""
     machine = Machine(resident)
     pauses, most = machine.pauses(0.05), 0.05
     spent = 0.0
@@ -116,8 +116,8 @@ def test_plans_in_a_loop_take_their_part_of_the_time(resident: int) -> None:
     assert 0.9 * PART * 3600 <= spent <= PART * machine.now + most + resident * USUAL_RATE
 
 
-def test_plan_now_and_then_waits_for_nothing() -> None:
-    """Unused allowance accumulates, up to the bound."""
+def test_occasional_plans_do_not_wait() -> None:
+    """Unused allowance accumulates up to a bound, so occasional plans do not wait."""
     machine = Machine(resident=GIB // 4)
     pauses = machine.pauses(0.05)
     for _ in range(4):
@@ -127,8 +127,8 @@ def test_plan_now_and_then_waits_for_nothing() -> None:
     assert pauses.wait() == pytest.approx(0.01 / PART)
 
 
-def test_long_pause_is_owed() -> None:
-    """No plan waits for it before, and the next plan waits until it is paid."""
+def test_a_long_pause_delays_the_next_plan() -> None:
+    """A plan with a long pause does not wait, but the next plan waits until that pause is paid for."""
     machine = Machine(resident=5 * GIB)
     pauses = machine.pauses(0.25)
     assert (pauses.problem(), pauses.wait()) == ("", 0.0)
@@ -138,8 +138,8 @@ def test_long_pause_is_owed() -> None:
     assert pauses.wait() == pytest.approx(0)
 
 
-def test_high_bound_lets_no_more_plans_go_at_once() -> None:
-    """The allowance before they wait is that of a low bound."""
+def test_a_high_bound_gives_no_larger_allowance() -> None:
+    """A high bound gives no larger initial allowance than a low one."""
     machine = Machine(resident=GIB // 4)
     high, low = machine.pauses(10.0), machine.pauses(AT_ONCE)
     for pauses in (high, low):
@@ -148,7 +148,7 @@ def test_high_bound_lets_no_more_plans_go_at_once() -> None:
     assert high.wait() == low.wait() == pytest.approx(0.01 / PART)
 
 
-def test_usual_bound_is_that_of_neighbours() -> None:
+def test_the_default_bound_protects_other_rms() -> None:
     """By default no RM waits longer than 50 ms for a plan of another."""
     usual = RmBounds().plan_pause
     assert Machine(resident=GIB * 12 // 10).pauses(usual).problem() == ""
@@ -162,8 +162,8 @@ def copies_of(server: Server, pauses: Pauses) -> Copies:
     return Copies(server.engine, server.scheduler, time_slices, lambda _: "", pauses)
 
 
-async def test_plan_that_would_stop_everybody_for_too_long_is_refused(server: Server, shim: Shim) -> None:
-    """No copy is made; programs get a code of its own."""
+async def test_a_plan_with_too_long_a_pause_is_refused(server: Server, shim: Shim) -> None:
+    """No copy is made, and the error has a code for programs."""
     await shim.set_up()
     copies = copies_of(server, Machine(resident=2 * GIB).pauses(0.05))
     with pytest.raises(CallError, match="no copy is made for a plan: everybody would wait") as error:
@@ -175,8 +175,8 @@ async def test_plan_that_would_stop_everybody_for_too_long_is_refused(server: Se
     assert copies.made == 0
 
 
-async def test_plan_waits_until_those_before_it_are_paid_for(server: Server, shim: Shim) -> None:
-    """This includes plans of other peers; a server that stops waits for none of them."""
+async def test_a_plan_waits_until_earlier_pauses_are_paid_for(server: Server, shim: Shim) -> None:
+    """A plan waits for the pauses of earlier plans, also those of other peers; stopping does not."""
     await shim.set_up()
     machine = Machine(resident=GIB)
     copies = copies_of(server, machine.pauses(0.05))
@@ -191,8 +191,8 @@ async def test_plan_waits_until_those_before_it_are_paid_for(server: Server, shi
         await other
 
 
-async def test_plan_is_made_once_those_before_it_are_paid_for(server: Server, shim: Shim) -> None:
-    """The time has passed when it asks."""
+async def test_a_plan_after_paid_pauses_does_not_wait(server: Server, shim: Shim) -> None:
+    """A plan that is submitted after the pauses were paid for does not wait."""
     await shim.set_up()
     machine = Machine(resident=GIB)
     copies = copies_of(server, machine.pauses(0.05))

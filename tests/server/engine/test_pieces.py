@@ -1,4 +1,4 @@
-"""No reader delays others: a piece of its work does not grow with the amount of data."""
+"""No reader delays others: the pieces of its work do not grow with the amount of data."""
 
 import asyncio
 import re
@@ -188,7 +188,7 @@ ENOUGH = 20_000
 
 @asynccontextmanager
 async def _serving() -> AsyncIterator[Server]:
-    """A server whose clock stands still, and whose events do not expire."""
+    """A server whose clock stands still and whose events do not expire."""
     bounds = RmBounds(events=EventBounds(seconds=1e9))
     async with serving(http=LOOPBACK, clock=VirtualClock(), rms=bounds, manage_gc=False) as server:
         yield server
@@ -234,7 +234,7 @@ async def _pieces_of_path(server: Server, path: str) -> Pieces:
                     size += len(chunk)
                     if path.startswith(LIVE) and size > ENOUGH:
                         break
-        # The feed serves a viewer that has gone until its next beat. The next request must not count that.
+        # The feed serves a closed viewer until its next heartbeat, which must not count for the next request.
         await eventually(lambda: all(task.get_name() != "the page's feed" for task in asyncio.all_tasks()))
     return pieces
 
@@ -253,7 +253,7 @@ async def _all_pieces(server: Server) -> dict[str, Pieces]:
 
 
 def _paths_of(server: Server) -> list[str]:
-    """The paths of a server that read something, as the router has them."""
+    """The paths of a server that read data, as in its router."""
     everything, *_ = routes(server)
     read = {path for _, path in everything if not path.startswith(NOTHING)}
     return sorted(read - NO_READS)
@@ -272,7 +272,7 @@ def _requests_of(path: str) -> list[str]:
 
 
 def test_every_method_has_its_requests() -> None:
-    """A new method declares how it is read at its bounds, or why it reads nothing."""
+    """Each method has requests at its bounds, or a reason why it reads nothing."""
     files = (ADMIN, STATE, session_pb2.DESCRIPTOR)
     services = [service for file in files for service in file.services_by_name.values()]
     methods = [method.name for service in services for method in service.methods]
@@ -280,14 +280,14 @@ def test_every_method_has_its_requests() -> None:
 
 
 async def test_every_path_has_its_requests() -> None:
-    """A path is read at its bounds whatever it is, and the queries are those of paths."""
+    """Each path has requests at its bounds, and each request belongs to a path."""
     async with _serving() as server:
         read = _paths_of(server)
     assert set(QUERIES) <= set(read)
 
 
 async def test_pieces_are_those_of_the_request() -> None:
-    """The work of existing tasks is not counted, and that of new ones is."""
+    """The work of tasks that existed before is not counted, and that of new ones is."""
 
     async def read(times: int) -> None:
         for _ in range(times):
@@ -304,10 +304,10 @@ async def test_pieces_are_those_of_the_request() -> None:
 
 
 @pytest.mark.slow
-async def test_no_piece_of_a_reader_grows_with_what_there_is(
+async def test_no_piece_of_a_reader_grows_with_the_data(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Many more queues, nodes, applications, asks and partitions make no piece larger."""
+    """With many more queues, nodes, applications, asks and partitions no piece is larger."""
     for module in [module for name, module in sys.modules.items() if name.startswith(READERS)]:
         for name in set(STEPS) & vars(module).keys():
             monkeypatch.setattr(module, name, getattr(module, name) // SCALE)

@@ -30,7 +30,7 @@ def server() -> HttpServer:
 
 
 async def no_state(rm_id: str) -> str:
-    """An RM without an own state for the dump."""
+    """An RM without its own state in the dump."""
     return "null"
 
 

@@ -1,4 +1,4 @@
-"""The health checks of REST, and the heartbeat. `reads/test_bad_days.py` has these findings in all forms."""
+"""The health checks of REST, and the heartbeat. `reads/test_bad_days.py` has the findings in all forms."""
 
 import pytest
 
@@ -17,13 +17,13 @@ LEAF = config("[{name: a}]")
 
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a state count at once."""
+    """Let findings count at once."""
     monkeypatch.setattr(verdict, "SETTLE_SECONDS", 0.0)
 
 
 @pytest.fixture
 def busy(site: Site) -> Site:
-    """Let an RM have a running allocation."""
+    """Place an allocation of an RM."""
     site.driver.do(register(LEAF), apps(app("one", "root.a")), nodes(node("n0", vcore=10)))
     site.driver.do(asks(ask("one", "k", vcore=4)))
     return site

@@ -269,7 +269,7 @@ async def test_the_address_for_metrics_has_tls_off_loopback() -> None:
 
 
 async def test_plain_http_beside_certificates_allows_reads_only() -> None:
-    """Without TLS no caller has a certificate: all may read, except the state of the process."""
+    """Without TLS no caller has a certificate: all may read everything but the state of the process."""
     async with (
         serving(http=LOOPBACK, tls=tls(), http_insecure=True) as server,
         aiohttp.ClientSession() as client,

@@ -53,7 +53,7 @@ async def test_paths_have_the_recorded_answers(scene: Scene, site: Site, rewrite
 
 
 async def played(site: Site, scene: Scene, line: str) -> list[str]:
-    """The answer to a line; behind the path there may be a header, and a checked body is a configuration."""
+    """The answer to a line: a method and path, perhaps with a header; a checked body is a configuration."""
     method, path, *more = line[2:].split(" ", 2)
     header = dict([one.split(": ") for one in more])
     given = CONFIG.encode() if path == "/ws/v1/validate-conf" else None
@@ -78,7 +78,7 @@ def refused(status: int, shown: Any) -> list[str]:
 
 
 def test_every_path_is_recorded(site: Site) -> None:
-    """Each path is recorded, or has a reason why not."""
+    """Each path is recorded, or has a reason why it is not recorded."""
     asked = {line.split()[2].partition("?")[0] for scene in RECORDED for line in scene.played}
     missing = [
         str(path)

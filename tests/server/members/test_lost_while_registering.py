@@ -51,7 +51,7 @@ async def test_an_rm_lost_before_its_registration_begins_is_not_served(
 async def test_an_rm_lost_during_its_registration_is_dropped(
     two: Deployment, server: Server, session: RawSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Books that were created while the claim ended are dropped, and no caller is served from them."""
+    """State that was created while the claim ended is dropped, and no caller is served from it."""
     store, answered, asked = server.ownership.store, asyncio.Event(), asyncio.Event()
     assert store is not None
     read = store.read
@@ -89,7 +89,7 @@ async def test_a_refused_registration_keeps_the_claim_of_another(
     assert is_owned(server.rms, rm)
 
 
-async def test_a_stream_of_si_v1_does_not_join_former_books(two: Deployment, server: Server) -> None:
+async def test_a_stream_of_si_v1_does_not_join_dropped_state(two: Deployment, server: Server) -> None:
     """A stream that opens while the RM is being dropped is refused, and can be opened again."""
     async with connected(server) as channel:
         shim = Shim(channel)

@@ -106,10 +106,10 @@ async def test_idle_streams_end_when_the_owner_changes(two: Deployment, shim: Sh
 
 
 @pytest.mark.parametrize(("seconds", "code"), [(PATIENCE, grpc.StatusCode.OK), (0.0, UNAVAILABLE)])
-async def test_the_last_messages_of_an_owner_that_is_gone_count_for_a_while(
+async def test_late_messages_of_a_member_that_has_left_are_delivered(
     two: Deployment, shim: Shim, monkeypatch: pytest.MonkeyPatch, seconds: float, code: grpc.StatusCode
 ) -> None:
-    """A member ends its calls in order before it leaves; its last messages may arrive later."""
+    """Messages that arrive shortly after a member has left are still delivered."""
     monkeypatch.setattr(passing, "LAST_SECONDS", seconds)
     allocations, _, _ = await opened(shim)
     ownership = two.servers["a"].ownership
@@ -164,8 +164,8 @@ async def test_the_status_of_a_stopped_owner_is_passed_on(shim: Shim, server: Se
 
 
 @pytest.mark.parametrize("first", ["a", "b", "ab", "ba"])
-async def test_a_passed_session_ends_in_order(tmp_path: Path, first: str) -> None:
-    """A worker that stops asks the RM for its goodbye, and processes its last request."""
+async def test_a_passed_session_ends_with_a_goodbye(tmp_path: Path, first: str) -> None:
+    """A worker that stops asks the RM for its goodbye, and processes the RM's last request."""
     async with members("a", "b", sockets=tmp_path, drain=60.0) as deployment:
         deployment.home = "b"
         async with connected(deployment.servers["a"]) as channel:
@@ -177,7 +177,7 @@ async def test_a_passed_session_ends_in_order(tmp_path: Path, first: str) -> Non
             stopping = [asyncio.create_task(deployment.servers[name].stop()) for name in first]
             notice = await session.until(call, "drain")
             assert notice.drain.reason == "the server is about to stop"
-            # Each worker has asked by now, and the RM was asked once.
+            # By now each worker has asked, and the RM has received one question.
             await session.send(call, nodes=si.NodeRequest(nodes=[node("late", vcore=1)]))
             assert [answer.nodeID for answer in (await session.until(call, "nodes")).nodes.accepted] == [
                 "late"

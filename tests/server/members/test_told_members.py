@@ -33,12 +33,12 @@ async def two() -> AsyncIterator[tuple[Deployment, RawSession]]:
 
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let members read the list of members often."""
+    """Let members read the list of members at short intervals."""
     monkeypatch.setattr(member_calls, "LOOK_SECONDS", 0.01)
 
 
 async def news(call: Call) -> sp.UpdateResponse:
-    """The next message about other members."""
+    """The next message about the list of members."""
     while True:
         response: sp.UpdateResponse = await call.next()
         if response.HasField("other_members"):

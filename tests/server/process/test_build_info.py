@@ -13,7 +13,7 @@ from licorne_tools.bench.report import environment
 from support.surroundings import CLOSED
 
 
-def test_the_version_command_says_what_runs(
+def test_the_version_command_prints_the_build(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One line has version, form, interpreter and its build; no server is needed."""
@@ -28,7 +28,7 @@ def test_the_version_command_says_what_runs(
     assert info.form in (PURE, COMPILED)
 
 
-def test_the_version_command_has_data_too(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
     """JSON output has the same fields."""
     assert main(["version", "--client", "--output", "json"]) == 0
     data = json.loads(capsys.readouterr().out)
@@ -48,21 +48,21 @@ def test_the_version_command_has_data_too(capsys: pytest.CaptureFixture[str]) ->
     ],
     ids=["official", "Debian's", "debug", "last level", "no level", "Windows"],
 )
-def test_an_optimized_interpreter_is_known_by_its_flags(
+def test_an_optimized_interpreter_is_recognized_by_its_flags(
     flags: str | None, *, optimized: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The compiler's last level decides, whether or not a profile is named."""
+    """The last optimization flag of the compiler decides, with a profile or without."""
     monkeypatch.setattr("sysconfig.get_config_var", {"CFLAGS": flags}.get)
     assert build_info().optimized is optimized
 
 
 def test_a_debug_build_is_not_optimized(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An interpreter that counts all references is slow at any level."""
+    """An interpreter that counts all references is slow at any level of optimization."""
     monkeypatch.setattr("sys.gettotalrefcount", lambda: 0, raising=False)
     assert not build_info().optimized
 
 
-def test_a_bench_says_what_was_measured() -> None:
-    """The figures of a bench name the form and the interpreter."""
+def test_a_bench_names_its_build() -> None:
+    """The figures of a bench have the form and the interpreter."""
     build = environment()["build"]
     assert (build["form"], build["optimized"]) == (build_info().form, build_info().optimized)

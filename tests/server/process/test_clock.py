@@ -20,7 +20,7 @@ def test_time_is_unix_time_and_never_goes_back() -> None:
 
 
 async def test_waiting_ends_at_the_time() -> None:
-    """A wait ends close to its deadline; a past deadline is no wait."""
+    """A wait ends close to its deadline, and at once if the deadline has passed."""
     clock = SystemClock()
     until = clock.now() + 0.02
     await clock.wait(until, asyncio.Event())
@@ -42,7 +42,7 @@ async def test_waiting_ends_with_the_event() -> None:
 
 
 class _Failing(Periodic):
-    """Fails the first time, and is due every two seconds from then on."""
+    """Work that fails the first time, and is due every two seconds from then on."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__("failing", clock, 5.0)
@@ -55,8 +55,8 @@ class _Failing(Periodic):
         return self._clock.now() + 2.0
 
 
-async def test_work_that_fails_is_not_the_last() -> None:
-    """A failure is logged with the name of the task, which works again after its first wait."""
+async def test_periodic_work_continues_after_a_failure() -> None:
+    """A failure is logged with the name of the task, which runs again after its first wait."""
     clock = VirtualClock(start=100.0)
     work = _Failing(clock)
     work.start()
@@ -69,7 +69,7 @@ async def test_work_that_fails_is_not_the_last() -> None:
 
 
 async def test_server_has_no_other_clock() -> None:
-    """Epoch and start time are those of the clock given to the server."""
+    """Epoch and start time are times of the clock given to the server."""
     clock = VirtualClock(start=1_234_567.0)
     async with serving(clock=clock, http=LOOPBACK) as server, connected(server) as channel:
         session = RawSession(channel)

@@ -10,7 +10,7 @@ from licorne_server.process.memory import cores
 
 @pytest.fixture(autouse=True)
 def _eight_cores(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The process may run on eight cores."""
+    """Let the process run on eight cores."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(8)))
 
 
@@ -26,8 +26,8 @@ def files(root: Path, cgroup: str, **quotas: str) -> tuple[Path, Path]:
     return process, groups
 
 
-def test_the_least_quota_of_all_groups_above_counts(tmp_path: Path) -> None:
-    """A quota of an ancestor group applies too, and fractions of a core are not counted."""
+def test_the_lowest_quota_of_all_ancestors_applies(tmp_path: Path) -> None:
+    """A quota of an ancestor group also applies, and fractions of a core are dropped."""
     places = files(
         tmp_path,
         "0::/pods/one\n",
@@ -39,12 +39,12 @@ def test_the_least_quota_of_all_groups_above_counts(tmp_path: Path) -> None:
 
 
 def test_a_quota_below_one_core_is_one(tmp_path: Path) -> None:
-    """There is always at least one worker."""
+    """A quota below one core still gives one worker."""
     assert cores(*files(tmp_path, "0::/\n", cpu_max="20000 100000\n")) == 1
 
 
-def test_version_1_of_control_groups_counts(tmp_path: Path) -> None:
-    """Older systems have the quota in two files; -1 stands for none."""
+def test_version_1_of_control_groups_is_supported(tmp_path: Path) -> None:
+    """Older systems have the quota in two files; -1 means no quota."""
     quotas = {
         "cpu__one__cfs_quota_us": "200000",
         "cpu__one__cfs_period_us": "100000",
@@ -54,6 +54,6 @@ def test_version_1_of_control_groups_counts(tmp_path: Path) -> None:
 
 
 def test_without_a_quota_all_cores_count(tmp_path: Path) -> None:
-    """Missing control groups, or unreadable files, bound nothing."""
+    """Missing control groups, or unreadable files, set no bound."""
     assert cores(*files(tmp_path, "0::/\n", cpu_max="nonsense")) == 8
     assert cores(tmp_path / "none", tmp_path) == 8

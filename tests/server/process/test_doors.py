@@ -1,4 +1,4 @@
-"""Addresses are called as by a client: which count as shut, and which do not."""
+"""Addresses of the server are called as by a client, to decide whether they are shut."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ LONG = 3 * (REFUSED_SECONDS + SILENT_SECONDS)
 
 
 class Place:
-    """A listening socket on loopback and its door. Nothing is accepted unless a test does it."""
+    """A listening socket on loopback and its door. Only the test accepts connections."""
 
     def __init__(self, listening: socket.socket) -> None:
         """Start without a call."""
@@ -38,12 +38,12 @@ class Place:
         self.door = Door("http", place, lambda: b"question")
 
     def look(self, seconds: float) -> str:
-        """Look once a second for this time; return the last result."""
+        """Check once a second for this time; return the last result."""
         said = [self.door.look(1.0) for _ in range(int(seconds))]
         return said[-1]
 
     def answer(self, act: Callable[[socket.socket], None] = lambda one: one.sendall(b"answer")) -> None:
-        """Let it connect and ask, and answer by `act`."""
+        """Let the door connect and send its question, and answer by `act`."""
         assert self.look(REST_SECONDS + 2) == ""
         connection, _ = self.listening.accept()
         with connection:
@@ -61,8 +61,8 @@ def place() -> Iterator[Place]:
         place.door.close()
 
 
-def test_address_that_answers_is_open(place: Place) -> None:
-    """Answers in time keep an address open, whatever they are."""
+def test_an_address_that_answers_is_open(place: Place) -> None:
+    """Any answer in time counts as a sign that the address is open."""
     for _ in range(3):
         place.answer()
     place.answer(lambda one: one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)))
@@ -70,16 +70,16 @@ def test_address_that_answers_is_open(place: Place) -> None:
     assert place.look(REST_SECONDS + 2) == ""
 
 
-def test_address_that_refuses_is_shut(place: Place) -> None:
-    """Without a listener the address is shut after its time, and not before."""
+def test_an_address_that_refuses_is_shut(place: Place) -> None:
+    """Without a listener the address counts as shut after its time, and not before."""
     place.answer()
     place.listening.close()
     assert place.look(REST_SECONDS + REFUSED_SECONDS - 2) == ""
     assert place.look(4) == REFUSED
 
 
-def test_socket_that_was_removed_is_shut(tmp_path: Path) -> None:
-    """A removed Unix socket is shut, though the server may still have it open."""
+def test_a_removed_socket_is_shut(tmp_path: Path) -> None:
+    """A removed Unix socket counts as shut, although the server may still have it open."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
         listening.listen()
@@ -89,8 +89,8 @@ def test_socket_that_was_removed_is_shut(tmp_path: Path) -> None:
         assert place.look(REST_SECONDS + REFUSED_SECONDS + 2) == REFUSED
 
 
-def test_address_that_says_nothing_is_shut(place: Place) -> None:
-    """Connections without an answer count, over all tries, and an answer restarts the time."""
+def test_a_silent_address_is_shut(place: Place) -> None:
+    """Unanswered connections count, over all tries, and an answer restarts the time."""
     place.answer()
     assert place.look(REST_SECONDS + SILENT_SECONDS / 2) == ""
     for _ in range(int(SILENT_SECONDS / TRY_SECONDS) + 1):
@@ -105,16 +105,16 @@ def test_address_that_says_nothing_is_shut(place: Place) -> None:
     assert place.look(SILENT_SECONDS) == SILENT
 
 
-def test_silence_of_an_address_that_never_answered_is_no_evidence(place: Place) -> None:
-    """Something may be in between from the start, such as a firewall; refusal needs no first answer."""
+def test_silence_before_the_first_answer_does_not_count(place: Place) -> None:
+    """Before the first answer silence may be due to a firewall, for example; a refusal always counts."""
     assert place.look(LONG) == ""
     place.door.close()
     place.listening.close()
     assert place.look(REFUSED_SECONDS + 2) == REFUSED
 
 
-def test_full_backlog_is_no_evidence(tmp_path: Path) -> None:
-    """Connections that the kernel has no room for say nothing about the server."""
+def test_a_full_backlog_does_not_count(tmp_path: Path) -> None:
+    """Connections that the kernel has no room for do not count against the server."""
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(str(tmp_path / "socket"))
         listening.listen(0)
@@ -126,8 +126,8 @@ def test_full_backlog_is_no_evidence(tmp_path: Path) -> None:
         place.door.close()
 
 
-def test_refusal_of_another_machine_is_no_evidence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An address on another machine is no evidence about the server; after its return it is."""
+def test_a_refusal_of_another_machine_does_not_count(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address on another machine does not count, until it is on this machine again."""
 
     class Moved(socket.socket):
         def bind(self, _: object) -> None:
@@ -141,7 +141,7 @@ def test_refusal_of_another_machine_is_no_evidence(place: Place, monkeypatch: py
     assert place.look(REFUSED_SECONDS + 2) == REFUSED
 
 
-def test_want_of_descriptors_is_no_evidence(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lack_of_descriptors_does_not_count(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     """A server that can open no socket accepts nothing, and is not ended for that."""
     plain, opened, most = socket.socket, list[socket.socket](), 1
 
@@ -159,7 +159,7 @@ def test_want_of_descriptors_is_no_evidence(place: Place, monkeypatch: pytest.Mo
 
 
 def test_silence_counts_without_stdin(place: Place) -> None:
-    """The check for free descriptors does not depend on standard input, which may be closed."""
+    """The check for free descriptors does not use standard input, which may be closed."""
     place.answer()
     assert place.look(REST_SECONDS + 2) == ""
     kept = os.dup(0)
@@ -179,7 +179,7 @@ WITH = [GRPC, *([LOOP] if find_spec("licorne_transport") else [])]
 @pytest.mark.parametrize("transport", WITH)
 @pytest.mark.parametrize("secure", [False, True])
 async def test_all_addresses_of_a_server_answer(transport: str, secure: bool) -> None:
-    """gRPC, HTTP and metrics answer, with TLS for which one needs a certificate and without."""
+    """gRPC, HTTP and metrics answer, with TLS where a certificate is needed, and without TLS."""
     served = serving(transport=transport, http=LOOPBACK, metrics=LOOPBACK, tls=tls() if secure else None)
     async with served as server:
         addresses = (server.grpc_address, server.http_address, server.metrics_address)
@@ -191,13 +191,13 @@ async def test_all_addresses_of_a_server_answer(transport: str, secure: bool) ->
 
 
 def has_answered(door: Door) -> bool:
-    """True after an answer; a look in which time does not pass."""
+    """True after an answer; the look takes no time."""
     door.look(0.0)
     return door.has_answered
 
 
-def test_worker_is_asked_at_its_own_socket(tmp_path: Path) -> None:
-    """The common ports of workers may lead to others; without an address there is no door."""
+def test_a_worker_is_called_at_its_own_socket(tmp_path: Path) -> None:
+    """Common ports may lead to other workers; a worker without its own socket has no door."""
     own = Coordination(backend="local", hosts=("store",), advertise=f"unix:{tmp_path}/1.grpc")
     shared = Settings(coordination=own, tls=tls())
     found = doors_of(shared, "127.0.0.1:7070", "127.0.0.1:9080", "127.0.0.1:9090")
@@ -208,14 +208,14 @@ def test_worker_is_asked_at_its_own_socket(tmp_path: Path) -> None:
         found[0].look(0.0)
         connection, _ = listening.accept()
         with connection:
-            # In plain text, whatever the common ports have.
+            # The worker's own socket has plain text, whatever the common ports have.
             assert connection.recv(3) == b"PRI"
         found[0].close()
     assert [door.name for door in doors_of(Settings(), "127.0.0.1:7070", "", "")] == ["grpc"]
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "[::]"])
-def test_all_interfaces_are_asked_on_loopback(host: str) -> None:
+def test_an_address_of_all_interfaces_is_called_on_loopback(host: str) -> None:
     """An address of all interfaces is called on loopback."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host.strip("[]"), 0), family=family) as listening:

@@ -1,4 +1,4 @@
-"""Lines that take turns, and places that no peer can occupy completely."""
+"""Queues whose keys take turns, and places with a quota for each peer."""
 
 from contextlib import ExitStack
 
@@ -8,7 +8,7 @@ from licorne_server.process.fair import PeerQuota, RoundRobin
 
 
 def lines(*items: str) -> RoundRobin[str, str]:
-    """Items in the lines of their first letters."""
+    """A queue whose items have their first letters as keys."""
     found: RoundRobin[str, str] = RoundRobin()
     for item in items:
         found.put(item[0], item)
@@ -16,25 +16,25 @@ def lines(*items: str) -> RoundRobin[str, str]:
 
 
 def taken(found: RoundRobin[str, str]) -> list[str]:
-    """All items in their turns."""
+    """All items in the order of their turns."""
     return [found.take() for _ in range(found.size)]
 
 
 def test_keys_take_turns() -> None:
-    """A long line delays another by one item, and each line keeps its order."""
+    """A long queue of one key delays another key by one item, and each key keeps its order."""
     assert taken(lines("a1", "a2", "a3", "b1", "c1", "c2")) == ["a1", "b1", "c1", "a2", "c2", "a3"]
 
 
-def test_key_that_comes_back_is_the_last() -> None:
-    """A key whose line was empty has no turn before those that wait."""
+def test_a_key_that_returns_is_last() -> None:
+    """A key whose items were all taken is last when it returns."""
     found = lines("a1", "b1", "b2")
     assert found.take() == "a1"
     found.put("a", "a2")
     assert taken(found) == ["b1", "a2", "b2"]
 
 
-def test_removed_items_have_no_turn() -> None:
-    """Removed items are skipped, and an empty line does not count."""
+def test_removed_items_are_skipped() -> None:
+    """Removed items are skipped, and a key without items does not count."""
     found = lines("a1", "b1", "b2")
     found.remove("a", "a1")
     found.remove("a", "a1")
@@ -43,19 +43,19 @@ def test_removed_items_have_no_turn() -> None:
     assert taken(found) == ["b2"]
 
 
-def test_cleared_lines_are_empty() -> None:
-    """All items are returned, those of a key together."""
+def test_a_cleared_queue_is_empty() -> None:
+    """All items are returned, those of each key together."""
     found = lines("a1", "b1", "a2")
     assert found.clear() == ["a1", "a2", "b1"]
     assert found.size == 0
 
 
 class Full(Exception):
-    """A bound that is reached, and whose."""
+    """A quota is full: the quota, and the peer or None for all."""
 
 
-def test_quota_of_one_peer_leaves_places_for_others() -> None:
-    """The error is made of the bound and the peer, or of the bound of all."""
+def test_the_quota_of_a_peer_leaves_places_for_others() -> None:
+    """The error has the quota and the peer, or the quota of all peers."""
     quota = PeerQuota(3, 2, Full)
     with ExitStack() as stack:
         for peer in ("a", "a", "b"):
@@ -67,8 +67,8 @@ def test_quota_of_one_peer_leaves_places_for_others() -> None:
         assert quota.taken == 3
 
 
-def test_places_are_given_back() -> None:
-    """A released place is free, also after an error; a refusal occupies none."""
+def test_places_are_released() -> None:
+    """A released place is free, also after an error; a refused caller occupies none."""
     quota = PeerQuota(1, 1, Full)
 
     def fail() -> None:

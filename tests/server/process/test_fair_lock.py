@@ -12,7 +12,7 @@ from support.patience import PATIENCE
 
 
 def a_lock(each: int = 2, total: int = 3) -> FairLock:
-    """A lock for which few may wait."""
+    """A lock for which few callers may wait."""
     return FairLock("plans", "TOO_MANY_PLANS", total, each, retry_after=2.0)
 
 
@@ -32,7 +32,7 @@ class Visits:
         self._go: dict[str, asyncio.Event] = {}
 
     def come(self, peer: str, name: str) -> "asyncio.Task[None]":
-        """A caller of a peer arrives."""
+        """Let a caller of a peer arrive."""
         self._go[name] = asyncio.Event()
 
         async def visit() -> None:
@@ -43,12 +43,12 @@ class Visits:
         return asyncio.get_running_loop().create_task(visit())
 
     def let_go(self, name: str) -> None:
-        """Release a present or future holder."""
+        """Let a present or future holder release the lock."""
         self._go[name].set()
 
 
-async def test_turns_go_round_the_peers() -> None:
-    """A peer with many callers has one turn, then another peer has one."""
+async def test_peers_take_turns() -> None:
+    """After each turn of a peer with many callers another peer has a turn."""
     visits = Visits(a_lock(each=3, total=9))
     tasks = [visits.come("a", name) for name in ("a1", "a2", "a3")]
     tasks += [visits.come("b", "b1"), visits.come("c", "c1")]
@@ -59,8 +59,8 @@ async def test_turns_go_round_the_peers() -> None:
     assert visits.order == ["a1", "a2", "b1", "c1", "a3"]
 
 
-async def test_a_peer_that_waits_too_often_is_refused_and_others_are_not() -> None:
-    """The bound of a peer is its own; that of all is for everybody."""
+async def test_quotas_of_peers_are_separate() -> None:
+    """A peer reaches its own quota without an effect on others; the quota of all holds for everybody."""
     visits = Visits(a_lock())
     tasks = [visits.come("a", name) for name in ("a1", "a2", "a3")]
     await settled()
@@ -81,7 +81,7 @@ async def refused(task: "asyncio.Task[Any]") -> str:
     return error.value.message
 
 
-async def test_who_goes_while_waiting_is_passed_over() -> None:
+async def test_cancelled_callers_are_skipped() -> None:
     """A cancelled caller frees its place at once, and the turn passes to the next."""
     visits = Visits(a_lock(each=1))
     first, second = visits.come("a", "a1"), visits.come("b", "b1")
@@ -97,21 +97,21 @@ async def test_who_goes_while_waiting_is_passed_over() -> None:
     assert visits.order == ["a1", "b2"]
 
 
-async def test_a_turn_that_comes_too_late_goes_on_to_the_next() -> None:
-    """A caller cancelled at the moment in which it gets the turn does not keep it."""
+async def test_a_cancelled_caller_passes_its_turn_on() -> None:
+    """A caller that is cancelled at the moment it gets the turn passes the turn on."""
     visits = Visits(a_lock())
     async with visits.lock.turn("a"):
         second, third = visits.come("b", "b1"), visits.come("c", "c1")
         await settled()
-    # It has been given the turn, and did not run since.
+    # It has the turn, and has not run since.
     second.cancel()
     visits.let_go("c1")
     await asyncio.wait_for(third, PATIENCE)
     assert visits.order == ["c1"]
 
 
-async def test_nobody_waits_for_a_lock_that_is_closed() -> None:
-    """Waiting callers get the error, and the holder keeps the lock."""
+async def test_a_closed_lock_refuses_waiting_callers() -> None:
+    """Waiting callers of a closed lock get the error, and the holder keeps the lock."""
     visits = Visits(a_lock())
     first, second = visits.come("a", "a1"), visits.come("b", "b1")
     await settled()
@@ -122,8 +122,8 @@ async def test_nobody_waits_for_a_lock_that_is_closed() -> None:
     await first
 
 
-async def test_one_who_is_cancelled_as_the_turn_ends_is_passed_over() -> None:
-    """The turn passes to the next present caller, and the queue continues."""
+async def test_a_caller_cancelled_at_the_end_of_a_turn_is_skipped() -> None:
+    """The turn passes to the next remaining caller, and the queue continues."""
     visits = Visits(a_lock())
     visits.come("a", "a1")
     await settled()

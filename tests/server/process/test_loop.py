@@ -40,7 +40,7 @@ class _Poller:
         self.done.set()
 
 
-def test_all_wake_ups_are_taken_at_once() -> None:
+def test_all_wake_ups_are_read_at_once() -> None:
     """Any number of wake-up bytes costs one round of the loop."""
 
     async def run() -> None:
@@ -63,7 +63,7 @@ def test_all_wake_ups_are_taken_at_once() -> None:
 
 
 def test_the_handler_of_grpc_is_recognized() -> None:
-    """The workaround works with this release of grpcio."""
+    """The workaround recognizes the handler of this release of grpcio."""
     recognized: list[object] = []
 
     class Watched(ServerLoop):
@@ -87,7 +87,7 @@ BLOCK = 1e-7
 
 
 class Node:
-    """An object that can be part of a cycle."""
+    """An object that can be part of a reference cycle."""
 
     def __init__(self) -> None:
         """Start alone."""
@@ -95,7 +95,7 @@ class Node:
 
 
 class Process:
-    """A process with fake memory and time, and real passes."""
+    """A process with fake memory and time, and real garbage collections."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A server that has started, and an RM that is connected."""
@@ -117,7 +117,7 @@ class Process:
         self.exempt = self.blocks
 
     def rest(self, asks: int, work: int = WORTH) -> int:
-        """The engine is idle, after a while, with this number of asks; return the number of passes by then.
+        """Make the engine idle after a while, with this number of asks; return the number of passes so far.
 
         An ask has fourteen blocks.
         """
@@ -131,7 +131,7 @@ class Process:
 def settings() -> Iterator[None]:
     """Restore the collector's settings of the test process.
 
-    Objects exempt from passes remain so: every later pass would visit all tests.
+    Frozen objects remain frozen, because otherwise every later pass would visit all tests.
     """
     before, interval = gc.get_threshold(), sys.getswitchinterval()
     yield
@@ -146,24 +146,24 @@ def process(monkeypatch: pytest.MonkeyPatch) -> Process:
 
 
 def cycle() -> None:
-    """Leave a cycle behind."""
+    """Create an unreachable reference cycle."""
     one, two = Node(), Node()
     one.other, two.other = two, one
 
 
 def nodes() -> int:
-    """Number of `Node` objects, reachable or not."""
+    """The number of `Node` objects, reachable or not."""
     return sum(isinstance(thing, Node) for thing in gc.get_objects())
 
 
 @pytest.mark.slow
-def test_a_thread_that_computes_gives_way_soon() -> None:
-    """A computing thread yields the interpreter ten times as soon as by default."""
+def test_a_computing_thread_yields_soon() -> None:
+    """A computing thread yields the interpreter after a fiftieth of the default time."""
     Collector().start()
     assert sys.getswitchinterval() == pytest.approx(SWITCH_SECONDS) == 0.0001
 
 
-def test_only_young_objects_are_looked_at_by_themselves() -> None:
+def test_the_interpreter_visits_young_objects_only() -> None:
     """The interpreter's own passes never visit all objects of a server."""
     Collector().start()
     assert gc.get_threshold() == (YOUNG, NEVER, NEVER)
@@ -183,24 +183,24 @@ def test_idle_pass_finds_cycles() -> None:
     assert gc.get_freeze_count() > 10_000
 
 
-def test_idle_moment_without_work_behind_it_gets_no_long_pass(process: Process) -> None:
-    """Without enough work since the last pass a pass is made only if it is short."""
+def test_an_idle_moment_after_little_work_has_no_long_pass(process: Process) -> None:
+    """If little work was done since the last pass, only a short pass is made."""
     process.is_connected = False
     most = int(SHORT_SECONDS / BLOCK / 14)
     assert process.rest(most + 1000, WORTH - 1) == 0
     assert process.rest(most - 1000, WORTH - 1) == 1
 
 
-def test_passes_keep_their_distance(process: Process) -> None:
-    """Idle moments close to one another share one pass."""
+def test_passes_are_not_frequent(process: Process) -> None:
+    """Idle moments in quick succession share one pass."""
     assert process.rest(1000) == 1
     process.now -= QUIET_SECONDS / 2
     assert process.rest(1000, 2 * WORTH) == 1
     assert process.rest(1000, 2 * WORTH) == 2
 
 
-def test_nobody_who_is_connected_waits_for_a_long_pass(process: Process) -> None:
-    """While an RM is connected no long pass is made."""
+def test_no_long_pass_delays_a_connected_rm(process: Process) -> None:
+    """While an RM is connected, no long pass is made."""
     most = int(SHORT_SECONDS / BLOCK / 14)
     assert process.rest(most + 1000) == 0
     process.is_connected = False
@@ -208,7 +208,7 @@ def test_nobody_who_is_connected_waits_for_a_long_pass(process: Process) -> None
 
 
 def test_short_passes_need_neither_work_nor_an_idle_moment() -> None:
-    """The loop's timer frees garbage of libraries, while an RM is connected and idle."""
+    """A timer of the loop frees garbage of libraries while a connected RM is idle."""
 
     async def run() -> Collector:
         collector = Collector(lambda: True, quiet=0.001)
@@ -222,8 +222,8 @@ def test_short_passes_need_neither_work_nor_an_idle_moment() -> None:
     assert asyncio.run(run()).passes > 0
 
 
-def test_a_pass_is_reckoned_by_what_the_last_one_took(process: Process) -> None:
-    """On a machine that has become slower only shorter passes are made."""
+def test_the_duration_of_a_pass_is_estimated_from_the_last_one(process: Process) -> None:
+    """On a machine that has become slower only passes over fewer objects are made."""
     assert process.rest(5_000) == 1
     process.is_connected, process.each = False, 5 * BLOCK
     assert process.rest(5_000, 2 * WORTH) == 2
@@ -232,7 +232,7 @@ def test_a_pass_is_reckoned_by_what_the_last_one_took(process: Process) -> None:
     assert process.rest(5_000, 3 * WORTH) == 2
 
 
-def test_a_long_pass_is_a_standstill(process: Process) -> None:
+def test_a_long_pass_is_a_slow_step(process: Process) -> None:
     """A long pass is counted and logged as a slow step; a short one is not."""
     process.is_connected = False
     with capture_logs() as lines:

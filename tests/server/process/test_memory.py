@@ -18,7 +18,7 @@ LIMIT = 800
 
 
 class FakeSystem(System):
-    """A system with fake measurements, which counts returns of memory."""
+    """A system with fake measurements, which counts how often memory is returned."""
 
     def __init__(self) -> None:
         """Start with a small figure."""
@@ -28,15 +28,15 @@ class FakeSystem(System):
         self.free: int | None = None
 
     def resident(self) -> int:
-        """The figure."""
+        """The resident memory."""
         return self.figure
 
     def available(self) -> int | None:
-        """The free memory."""
+        """The available memory."""
         return self.free
 
     def give_back(self) -> None:
-        """Count the call."""
+        """Count the return of memory."""
         self.returns += 1
 
 
@@ -67,7 +67,7 @@ NONE, NEW, ALL = MemoryShortage.NONE, MemoryShortage.NEW, MemoryShortage.ALL
 async def test_levels(
     system: FakeSystem, figures: tuple[int, ...], levels: tuple[MemoryShortage, ...]
 ) -> None:
-    """New work is refused above the limit, all work above an eighth more, nothing below 95 %."""
+    """New work is refused above the limit, all work above 1.125 of it, nothing below 95 % of it."""
     memory, _ = watched(system)
     seen = []
     for system.figure in figures:
@@ -76,7 +76,7 @@ async def test_levels(
     assert seen == list(levels)
 
 
-async def test_those_who_are_refused_hear_the_present_figure(system: FakeSystem) -> None:
+async def test_refusals_have_the_present_figures(system: FakeSystem) -> None:
     """While memory is short the engine gets new figures, without further lines in the log."""
     memory, told = watched(system)
     with capture_logs() as logs:
@@ -88,7 +88,7 @@ async def test_those_who_are_refused_hear_the_present_figure(system: FakeSystem)
     assert len(logs) == 1
 
 
-async def test_each_change_is_told_and_logged_once(system: FakeSystem) -> None:
+async def test_each_change_of_level_is_reported_once(system: FakeSystem) -> None:
     """Engine and log get each change of level once, with both figures."""
     memory, told = watched(system)
     with capture_logs() as logs:
@@ -107,8 +107,8 @@ async def test_each_change_is_told_and_logged_once(system: FakeSystem) -> None:
     ]
 
 
-async def test_memory_is_given_back_now_and_then(system: FakeSystem) -> None:
-    """Freed memory is returned at the first measurement above the limit, then at one in twenty."""
+async def test_memory_is_returned_occasionally(system: FakeSystem) -> None:
+    """Freed memory is returned at the first measurement above the limit, and at every twentieth after it."""
     memory, _ = watched(system)
     system.figure = 2 * LIMIT
 
@@ -126,8 +126,8 @@ async def test_memory_is_given_back_now_and_then(system: FakeSystem) -> None:
     assert system.returns == 3
 
 
-async def test_newcomers_are_refused_at_the_door(system: FakeSystem) -> None:
-    """While memory is short new RMs are refused with limit and value."""
+async def test_new_rms_are_refused(system: FakeSystem) -> None:
+    """While memory is short new RMs are refused, with limit and value."""
     async with serving() as server, connected(server) as channel:
         await Shim(channel, "here").register()
         server.memory = Memory(LIMIT, server.engine.post, system)
@@ -145,8 +145,8 @@ async def test_newcomers_are_refused_at_the_door(system: FakeSystem) -> None:
         await Shim(channel, "new").register()
 
 
-async def test_rms_hear_why_their_new_work_is_refused(system: FakeSystem) -> None:
-    """While memory is short new asks are rejected in-band with both figures; later they are accepted."""
+async def test_rejected_asks_have_the_reason(system: FakeSystem) -> None:
+    """While memory is short new asks are rejected with both figures; later they are accepted."""
     async with serving() as server, connected(server) as channel:
         shim = Shim(channel)
         allocations, _, nodes = await shim.set_up()
@@ -166,7 +166,7 @@ async def test_rms_hear_why_their_new_work_is_refused(system: FakeSystem) -> Non
         assert len(await new_allocations(allocations, 1)) == 1
 
 
-async def test_server_looks_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_measures_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server with a limit measures its process repeatedly."""
     looked = asyncio.Event()
     times = 0
@@ -226,7 +226,7 @@ def test_limits_of_control_groups(
     assert System(tmp_path, tmp_path / "groups").group_limits() == limits
 
 
-def test_system_that_tells_nothing(tmp_path: Path) -> None:
+def test_a_system_without_figures(tmp_path: Path) -> None:
     """Without the kernel's files resident memory is 0, and limits and available memory are unknown."""
     system = System(tmp_path, tmp_path, tmp_path / "meminfo")
     assert (system.resident(), system.group_limits(), system.available()) == (0, [], None)
@@ -263,7 +263,7 @@ def test_copies_need_room(
 
 
 async def test_no_copy_while_memory_is_short(system: FakeSystem) -> None:
-    """A copy is refused with the reason of all refusals."""
+    """A copy is refused with the same reason as other work."""
     memory, _ = watched(system)
     system.figure = LIMIT + 1
     memory.look()
@@ -290,7 +290,7 @@ async def test_no_copy_while_memory_is_short(system: FakeSystem) -> None:
     ],
     ids=["machine", "group", "files", "full", "no limit"],
 )
-def test_what_is_free(tmp_path: Path, files: dict[str, str], free: int) -> None:
+def test_available_memory(tmp_path: Path, files: dict[str, str], free: int) -> None:
     """The least available memory of machine and groups counts; caches count as available."""
     machine = tmp_path / "meminfo"
     machine.write_text("MemTotal:  9000 kB\nMemFree: 10 kB\nMemAvailable:    7000 kB\n")

@@ -1,4 +1,4 @@
-"""Peers: by address or token, with quotas of their own, and open files of both ports."""
+"""Peers, which are addresses or tokens, with quotas of their own; and open files of both ports."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -53,8 +53,8 @@ def bearing(channel: grpc.aio.Channel, token: str) -> Any:
     return Bearing(channel, f"Bearer {token}")
 
 
-async def test_validations_of_another_token_refuse_nobody(server: Server, channel: grpc.aio.Channel) -> None:
-    """While a validation of one peer waits, that of another on the same host is accepted."""
+async def test_validations_are_counted_by_token(server: Server, channel: grpc.aio.Channel) -> None:
+    """While a validation of one peer waits, that of another peer on the same host is accepted."""
     go = Event()
     thread = server.config_thread
     busy = asyncio.create_task(thread.run(Origin("busy"), partial(go.wait, PATIENCE)))
@@ -78,7 +78,7 @@ async def test_validations_of_another_token_refuse_nobody(server: Server, channe
 
 
 async def test_watchers_of_one_token_count_together(server: Server, channel: grpc.aio.Channel) -> None:
-    """Over gRPC and over HTTP a token has its own number of watchers of an RM."""
+    """A token has one number of watchers of an RM, over gRPC and HTTP together."""
     register = bearing(channel, MINE).unary_unary("/si.v1.Scheduler/RegisterResourceManager")
     extra = {"event.maxStreamsPerHost": "1"}
     request = si.RegisterResourceManagerRequest(rmID="mine", extraConfig=extra)
@@ -107,7 +107,7 @@ async def test_watchers_of_one_token_count_together(server: Server, channel: grp
         ("unix:/run/x", "unix:/run/x"),
     ],
 )
-def test_addresses_of_one_network_are_one_peer(host: str, peer: str) -> None:
+def test_addresses_of_an_ipv6_network_are_one_peer(host: str, peer: str) -> None:
     """All addresses of an IPv6 network share one quota."""
     assert peer_of(host) == peer
 

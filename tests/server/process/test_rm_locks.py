@@ -31,8 +31,8 @@ async def hold(lock: FairLock, held: list[int], number: int, free: asyncio.Event
         await free.wait()
 
 
-async def test_so_many_wait_and_the_next_is_refused() -> None:
-    """Waiting callers get the lock in order; one too many is refused at once."""
+async def test_one_waiting_caller_too_many_is_refused() -> None:
+    """Waiting callers get the lock in order; one caller too many is refused at once."""
     lock, held, free = FairLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
     tasks = [asyncio.create_task(hold(lock, held, number, free)) for number in range(4)]
     await asyncio.sleep(0)
@@ -45,8 +45,8 @@ async def test_so_many_wait_and_the_next_is_refused() -> None:
     assert not lock.turns.taken
 
 
-async def test_one_that_is_cancelled_leaves_at_once() -> None:
-    """Its place is free for another, and the lock passes to the next one."""
+async def test_a_cancelled_caller_leaves_at_once() -> None:
+    """The place of a cancelled caller is free for another, and the lock passes to the next."""
     lock, held, free = FairLock("keys", "TOO_MANY_KEYS", 3), list[int](), asyncio.Event()
     tasks = [asyncio.create_task(hold(lock, held, number, free)) for number in range(4)]
     await asyncio.sleep(0)
@@ -61,7 +61,7 @@ async def test_one_that_is_cancelled_leaves_at_once() -> None:
 
 @asynccontextmanager
 async def registering(server: Server, shim: Shim) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """A registration of the RM is under way until the function is called."""
+    """Keep a registration of the RM in progress until the function is called."""
     go = Event()
     origin = Origin("elsewhere")
     work = asyncio.create_task(server.config_thread.run(origin, partial(go.wait, PATIENCE)))

@@ -15,10 +15,10 @@ from support.patience import PATIENCE
 
 
 class Time:
-    """Seconds that pass only during work, or during a pause for all."""
+    """A time that only passes during work, or while all tasks wait."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Stand still; timers of the loop are due as soon as everybody has had a turn."""
+        """Start at 0; timers of the loop are due as soon as all tasks have had a turn."""
         self.now = self.worked = self.rested = 0.0
         loop = asyncio.get_running_loop()
 
@@ -31,25 +31,25 @@ class Time:
         monkeypatch.setattr(loop, "call_later", later)
 
     def work(self, seconds: float) -> None:
-        """Work for this time."""
+        """Work for this number of seconds."""
         self.now += seconds
         self.worked += seconds
 
 
 async def read(time_slices: TimeSlices, peer: str, slices: int, work: Callable[[], None]) -> None:
-    """A reader that needs this number of slices."""
+    """Read in this number of slices."""
     for _ in range(slices):
         async with time_slices.slice(peer):
             work()
 
 
 def yes() -> bool:
-    """There is scheduling to do."""
+    """True: there is scheduling to do."""
     return True
 
 
 def no() -> bool:
-    """There is no scheduling to do."""
+    """False: there is no scheduling to do."""
     return False
 
 
@@ -58,7 +58,7 @@ def no() -> bool:
 async def test_readers_have_a_quarter_of_the_time(
     busy: Callable[[], bool], readers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """However many read, they pause three times as long as they work, if scheduling waits."""
+    """However many readers there are, they pause three times as long as they work, if scheduling waits."""
     time, time_slices = Time(monkeypatch), TimeSlices(busy)
     work = [read(time_slices, f"p{n}", 5, lambda: time.work(0.0007)) for n in range(readers)]
     await asyncio.gather(*work)
@@ -81,10 +81,10 @@ async def test_a_slice_is_over_after_a_millisecond(monkeypatch: pytest.MonkeyPat
     ("turn", "gap", "length"),
     [(0.003, 0.0, 0.001), (0.003, 0.006, 0.002), (0.003, 0.5, 0.003), (0.0003, 0.5, 0.001)],
 )
-async def test_slices_are_as_long_as_the_gap_allows_and_never_longer_than_a_turn(
+async def test_the_length_of_slices_follows_the_pauses_and_is_bounded(
     turn: float, gap: float, length: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between long rounds of the engine readers still have a quarter of the time."""
+    """If rounds of the engine are long, readers still have a quarter of the time."""
     time = Time(monkeypatch)
     time_slices = TimeSlices(yes, lambda: turn)
     time.now += gap
@@ -95,8 +95,8 @@ async def test_slices_are_as_long_as_the_gap_allows_and_never_longer_than_a_turn
         assert over()
 
 
-async def test_one_slice_at_a_time_and_a_turn_of_all_else_between() -> None:
-    """Between two slices of any number of readers everything else runs at least once."""
+async def test_other_tasks_run_between_slices() -> None:
+    """Between two slices of any readers all other tasks run at least once."""
     time_slices, done = TimeSlices(no), 0
     most, running = 0, True
 
@@ -118,8 +118,8 @@ async def test_one_slice_at_a_time_and_a_turn_of_all_else_between() -> None:
     assert (done, most) == (120, 1)
 
 
-async def test_peers_take_turns_whatever_they_want() -> None:
-    """A peer with a hundred readers delays another by two slices for each of its own."""
+async def test_peers_take_turns_whatever_their_number_of_readers() -> None:
+    """A peer with a hundred readers delays another by two slices for each of the other's."""
     time_slices, order = TimeSlices(no), list[str]()
     many = [
         asyncio.create_task(read(time_slices, "many", 3, lambda: order.append("many"))) for _ in range(100)
@@ -131,8 +131,8 @@ async def test_peers_take_turns_whatever_they_want() -> None:
     assert len(order) == 320
 
 
-async def test_whoever_goes_away_leaves_the_line() -> None:
-    """Readers cancelled while they wait, or just at their turn, delay nobody."""
+async def test_cancelled_readers_are_skipped() -> None:
+    """Readers that are cancelled while they wait, or when their turn comes, delay no others."""
     time_slices, order = TimeSlices(no), list[str]()
     for rounds in range(6):
         async with time_slices.slice("first"):
@@ -152,8 +152,8 @@ async def test_whoever_goes_away_leaves_the_line() -> None:
     assert order[-1] == "last"
 
 
-async def test_nobody_gets_out_of_a_pause_by_going_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader that fails, or is cancelled after its slice, has used the time all the same."""
+async def test_cancelled_readers_are_charged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that fails, or is cancelled after its slice, is charged for its time."""
     time, time_slices = Time(monkeypatch), TimeSlices(yes)
 
     async def fail() -> None:
@@ -171,10 +171,10 @@ async def test_nobody_gets_out_of_a_pause_by_going_away(monkeypatch: pytest.Monk
     assert time.rested == pytest.approx(PAUSE_FACTOR * time.worked)
 
 
-async def test_what_cannot_end_with_its_slice_is_paid_for_in_any_case(
+async def test_indivisible_work_is_always_paid_for(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A pause follows a whole piece of work, even without waiting scheduling."""
+    """Indivisible work is followed by its pause, even if no scheduling waits."""
     time, time_slices = Time(monkeypatch), TimeSlices(no)
     for _ in range(3):
         async with time_slices.slice("plans", whole=True):
@@ -184,8 +184,8 @@ async def test_what_cannot_end_with_its_slice_is_paid_for_in_any_case(
     assert time.rested == pytest.approx(3 * 0.05 * PAUSE_FACTOR)
 
 
-async def test_a_slice_that_overran_owes_its_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a slice of fifty times its length nobody reads for a while, though the core is idle."""
+async def test_a_slice_that_is_too_long_is_paid_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a slice of fifty times the usual length nobody reads for a while, even if the core is idle."""
     time, time_slices = Time(monkeypatch), TimeSlices(no)
     await read(time_slices, "p", 3, lambda: time.work(50 * SLICE_SECONDS))
     assert time.rested == pytest.approx(3 * 50 * SLICE_SECONDS * PAUSE_FACTOR)
@@ -194,8 +194,8 @@ async def test_a_slice_that_overran_owes_its_pause(monkeypatch: pytest.MonkeyPat
     assert time.rested == 0.0
 
 
-async def test_slow_slices_are_counted_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The log has the duration of a slice, its peer, and the reading functions."""
+async def test_slow_slices_are_counted_and_logged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log has the duration of a slow slice, its peer, and the reading functions."""
     time, slow = Time(monkeypatch), SlowSteps()
     time_slices = TimeSlices(no, slow=slow)
 

@@ -40,7 +40,7 @@ class Turning:
     """A fake engine."""
 
     def __init__(self) -> None:
-        """Start with no round ended, and nothing to do."""
+        """Start without an ended round, and without work."""
         self.rounds = 0
         self.has_work = False
 
@@ -55,20 +55,20 @@ class Standing:
         self.reasons: list[str] = []
 
     def stalled(self, reason: str) -> None:
-        """Record the reason."""
+        """Record the reason of a stall."""
         self.reasons.append(reason)
 
     def fail(self, reason: str, concern: str = "server") -> None:
-        """Note the reason, and that it has failed."""
+        """Record the reason of a failure, and that the server has failed."""
         self.reasons.append(reason)
         self.failed.set()
 
 
 class Watching:
-    """A watchdog whose looks are triggered by the test."""
+    """A watchdog whose checks are triggered by the test."""
 
     def __init__(self, limit: float = LIMIT, *doors: Door) -> None:
-        """Watch a server that does nothing, and these doors."""
+        """Watch a server without work, and these doors."""
         self.server = Standing()
         self.ended: list[str] = []
         self.codes: list[int] = []
@@ -79,21 +79,21 @@ class Watching:
         self.codes.append(code)
 
     async def look(self, seconds: float, *, times: int = 1, loop_turns: bool = True) -> None:
-        """Look this number of times, at this interval."""
+        """Check this number of times, at this interval in seconds."""
         for _ in range(times):
             self.dog.look(seconds)
             if loop_turns:
                 await asyncio.sleep(0)
 
 
-async def test_an_engine_that_has_nothing_to_do_may_rest() -> None:
+async def test_an_idle_engine_is_not_stalled() -> None:
     """An idle engine is never stalled."""
     watching = Watching()
     await watching.look(1.0, times=1000)
     assert (watching.server.reasons, watching.ended) == ([], [])
 
 
-async def test_an_engine_that_ends_rounds_is_well() -> None:
+async def test_an_engine_that_ends_rounds_is_not_stalled() -> None:
     """An engine that ends rounds within the limit is not stalled, whatever its work."""
     watching = Watching()
     watching.server.engine.has_work = True
@@ -103,7 +103,7 @@ async def test_an_engine_that_ends_rounds_is_well() -> None:
     assert (watching.server.reasons, watching.ended) == ([], [])
 
 
-async def test_work_that_is_not_done_is_a_standstill() -> None:
+async def test_unfinished_work_is_a_stall() -> None:
     """A stall is reported once after the limit; after twice the limit the process ends."""
     watching = Watching()
     watching.server.engine.has_work = True
@@ -117,7 +117,7 @@ async def test_work_that_is_not_done_is_a_standstill() -> None:
     assert (watching.server.reasons, watching.ended) == ([STILL], [STILL])
 
 
-async def test_a_server_that_goes_on_is_well_again() -> None:
+async def test_a_completed_round_ends_a_stall() -> None:
     """A completed round ends the stall, and the next stall counts from zero."""
     watching = Watching()
     watching.server.engine.has_work = True
@@ -129,8 +129,8 @@ async def test_a_server_that_goes_on_is_well_again() -> None:
     assert (watching.server.reasons, watching.ended) == ([STILL, "", STILL], [])
 
 
-async def test_a_loop_that_does_not_turn_is_a_standstill() -> None:
-    """A stalled loop is detected without work, and without an answer of the loop."""
+async def test_a_blocked_loop_is_a_stall() -> None:
+    """A stalled loop is detected although there is no work, and without help of the loop."""
     watching = Watching()
     await watching.look(1.0, times=61, loop_turns=False)
     assert watching.ended == ["the event loop has not turned for 30 s"]
@@ -150,7 +150,7 @@ REFUSED = "the grpc address has refused connections for 10 s"
 
 
 async def test_server_whose_address_is_shut_fails_with_a_code_of_its_own(shut: Door) -> None:
-    """It fails once, for that reason; if it does not stop, the process ends, with the same code."""
+    """The server fails once for that reason; if it does not stop, the process ends with the same code."""
     watching = Watching(LIMIT, shut)
     await watching.look(1.0, times=20)
     assert (watching.server.reasons, watching.dog.exit_code) == ([REFUSED], SHUT)
@@ -159,14 +159,14 @@ async def test_server_whose_address_is_shut_fails_with_a_code_of_its_own(shut: D
     assert (watching.server.reasons, watching.codes[0]) == ([REFUSED], SHUT)
 
 
-async def test_no_address_is_asked_while_the_loop_stands_still(shut: Door) -> None:
-    """A loop that does not turn answers nobody, which is a stall and nothing else."""
+async def test_addresses_are_not_checked_while_the_loop_is_blocked(shut: Door) -> None:
+    """A stalled loop cannot answer, so only the stall is reported."""
     watching = Watching(LIMIT, shut)
     await watching.look(1.0, times=25, loop_turns=False)
     assert (watching.server.reasons, watching.dog.exit_code) == ([], FAILED)
 
 
-async def test_server_that_stops_may_close_its_addresses(shut: Door) -> None:
+async def test_a_server_that_stops_may_close_its_addresses(shut: Door) -> None:
     """Addresses are not checked once the server stops."""
     watching = Watching(LIMIT, shut)
     watching.dog.leave_doors()
@@ -174,8 +174,8 @@ async def test_server_that_stops_may_close_its_addresses(shut: Door) -> None:
     assert (watching.server.reasons, watching.dog.exit_code) == ([], FAILED)
 
 
-async def test_a_pause_of_the_whole_process_is_no_standstill() -> None:
-    """A pause of the process or the machine counts for two looks at most."""
+async def test_a_pause_of_the_whole_process_is_not_a_stall() -> None:
+    """A pause of the process or the machine counts for two checks at most."""
     watching = Watching()
     watching.server.engine.has_work = True
     await watching.look(1.0, times=20)
@@ -184,8 +184,8 @@ async def test_a_pause_of_the_whole_process_is_no_standstill() -> None:
     assert (watching.server.reasons, watching.ended) == ([], [])
 
 
-async def test_without_a_limit_a_standstill_may_last() -> None:
-    """0 turns detection of stalls off, but not that of an ended engine."""
+async def test_without_a_limit_stalls_are_not_detected() -> None:
+    """With 0 stalls are not detected, but an ended engine is."""
     watching = Watching(0.0)
     watching.server.engine.has_work = True
     await watching.look(1.0, times=1000, loop_turns=False)
@@ -207,20 +207,20 @@ class StillClock:
         return self.time
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Wait for the event alone."""
+        """Wait only for the event."""
         await event.wait()
 
 
 class Looking:
-    """A sink that reads `has_work` while it routes."""
+    """A sink that reads `has_work` for each effect."""
 
     def __init__(self, engine: Engine) -> None:
-        """Start without a look."""
+        """Start without results."""
         self._engine = engine
         self.seen: list[bool] = []
 
     def route(self, effects: Sequence[Effect]) -> None:
-        """Look."""
+        """Read `has_work`."""
         self.seen.append(self._engine.has_work)
 
     def halt(self, rm_id: RmId, correlation_id: str) -> None:
@@ -228,7 +228,7 @@ class Looking:
         raise AssertionError(rm_id, correlation_id)
 
 
-async def test_the_engine_says_when_it_has_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_has_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting commands, due deadlines and unfinished rounds are work."""
     clock = StillClock()
     monkeypatch.setattr(Scheduler, "next_deadline", lambda _: 200.0)
@@ -265,8 +265,8 @@ async def verdicts(server: Server, channel: grpc.aio.Channel) -> tuple[int, str,
     return answer.status, text, health.status
 
 
-async def test_an_engine_that_ends_is_seen_by_all_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """/livez has the reason, and the health service NOT_SERVING, whatever the state of the log."""
+async def test_all_probes_report_an_ended_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """/livez has the reason, and the health service has NOT_SERVING, whatever the state of the log."""
 
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("planted")
@@ -291,7 +291,7 @@ HURRIED = (
 
 
 async def test_a_process_whose_port_is_shut_ends_with_a_code_of_its_own(tmp_path: Path) -> None:
-    """One request can shut the port of gRPC's own server: the log names the port, and the process ends."""
+    """If a request shuts the port of gRPC's own server, the log names the port, and the process ends."""
     program = (sys.executable, "-c", HURRIED)
     path = tmp_path / "log"
     with opened(path) as log:
@@ -310,7 +310,7 @@ async def test_a_process_whose_port_is_shut_ends_with_a_code_of_its_own(tmp_path
 
 
 async def test_a_cancelled_engine_has_failed() -> None:
-    """Only `stop` ends the engine's task without a failure."""
+    """If the engine's task ends other than by `stop`, the server has failed."""
     async with serving() as server:
         [task] = [task for task in asyncio.all_tasks() if task.get_name() == "engine"]
         task.cancel()
@@ -329,7 +329,7 @@ async def test_a_cancelled_engine_has_failed() -> None:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-async def test_a_process_whose_engine_is_gone_ends_with_an_error(
+async def test_a_process_without_an_engine_ends_with_an_error(
     way: str, flags: Sequence[str], events: list[str], tmp_path: Path
 ) -> None:
     """The process ends with an error if the engine has ended or waits for ever, or the loop hangs."""

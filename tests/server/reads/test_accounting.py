@@ -33,7 +33,7 @@ from support.server.accounted import BEGIN, A, B, row, totals
 
 @asynccontextmanager
 async def directory(folder: Path, disk: Disk | None = None) -> AsyncIterator[Kept]:
-    """The documents of a server that starts, and stops in the end."""
+    """The documents of a server, which is stopped at the end of the block."""
     documents = Kept(disk or Disk(folder))
     documents.open()
     yield documents
@@ -54,8 +54,8 @@ def hours_of(*rows: tuple[int, HoursOwner, HoursRow]) -> Hours:
     return hours
 
 
-async def test_every_row_comes_back(tmp_path: Path) -> None:
-    """Hours are restored, of any places and amounts, each worker's separately."""
+async def test_all_rows_are_restored(tmp_path: Path) -> None:
+    """Hours are restored, for any owners and amounts, those of each worker separately."""
     large = HoursRow({"vcore": 10**30, "é": 0}, 10**6, 1, {"gpu": 1}, {"vcore": 10**29})
     hours = hours_of(
         (BEGIN, A, row(1)), (BEGIN, B, row(2, ended=5, preempted=2, lost=1)), (BEGIN + HOUR, A, large)
@@ -68,8 +68,8 @@ async def test_every_row_comes_back(tmp_path: Path) -> None:
         assert totals(await StoredHours(documents, 1).read()) == {(BEGIN, B): {"vcore": 7.0}}
 
 
-async def test_only_the_days_that_go_on_are_written_again(tmp_path: Path) -> None:
-    """A past day is not rewritten; one that is too old is deleted on the disk too."""
+async def test_only_unfinished_days_are_rewritten(tmp_path: Path) -> None:
+    """A past day is not rewritten; one beyond the retention is deleted on the disk, too."""
     hours = hours_of((BEGIN, A, row(1)), (BEGIN + DAY, A, row(2)))
     async with directory(tmp_path) as documents:
         stored = StoredHours(documents)
@@ -86,7 +86,7 @@ async def test_only_the_days_that_go_on_are_written_again(tmp_path: Path) -> Non
 
 
 class DyingDisk(Disk):
-    """A disk that accepts a number of writes, and no more."""
+    """A disk that accepts a number of writes and refuses later ones."""
 
     left = 0
 
@@ -99,8 +99,8 @@ class DyingDisk(Disk):
 
 
 @pytest.mark.parametrize("writes", range(6))
-async def test_a_server_that_ends_between_two_writes_counts_once(tmp_path: Path, writes: int) -> None:
-    """Whatever was written, each hour is the old or the new one, and the next server continues from it."""
+async def test_a_crash_between_two_writes_counts_nothing_twice(tmp_path: Path, writes: int) -> None:
+    """After a crash each hour has the old or the new value, and the next server continues from it."""
     old = hours_of((BEGIN, A, row(1)), (BEGIN + DAY, A, row(2)))
     new = hours_of((BEGIN + DAY, A, row(3)), (BEGIN + 2 * DAY, A, row(4)))
     disk = DyingDisk(tmp_path)
@@ -150,10 +150,10 @@ async def test_a_damaged_day_is_named_and_left_out(tmp_path: Path) -> None:
 
 
 class Played:
-    """A core with random allocations under a clock moved by hand, and a plain integration of them."""
+    """A core with random allocations, whose usage is integrated as well, and a clock that the test moves."""
 
     def __init__(self, seed: int, begin: float, documents: Documents | None = None) -> None:
-        """Begin at a time."""
+        """Begin at a time in Unix seconds."""
         self.draw = random.Random(seed)
         self.driver = Driver()
         self.driver.now = begin
@@ -171,7 +171,7 @@ class Played:
         )
 
     def keep_alive(self) -> None:
-        """Have an allocation in each application that never ends: without any it would complete."""
+        """Place an endless allocation in each application, which would complete without any."""
         for queue in ("root.a", "root.b"):
             self.kept[queue] = 1
             self.driver.do(asks(ask(queue, "kept", vcore=1)))
@@ -181,11 +181,11 @@ class Played:
         return self.driver.now
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Never return: the test flushes by hand."""
+        """Never return, because the test flushes."""
         await event.wait()
 
     def integrated(self, seconds: float) -> None:
-        """Let time pass within an hour, and integrate plainly."""
+        """Let time pass within an hour, and integrate the usage."""
         for queue, size in (*self.running.values(), *self.kept.items()):
             self.plain[int(self.driver.now) // HOUR * HOUR, queue] += size * round(seconds * 1e6)
         self.driver.now += seconds
@@ -227,7 +227,7 @@ def by_queue(hours: Hours) -> Counter[tuple[int, str]]:
 
 
 async def test_accounting_is_a_plain_integration(tmp_path: Path) -> None:
-    """Over hours and some runs of a server each hour of each queue is exact, and so is each end."""
+    """Over hours and several runs of a server the usage of each queue in each hour is exact."""
     whole: Counter[tuple[int, str]] = Counter()
     ended, begin = 0, BEGIN + 1234.5
     for seed in range(4):
@@ -249,7 +249,7 @@ async def test_accounting_is_a_plain_integration(tmp_path: Path) -> None:
 
 
 async def test_a_killed_server_loses_what_was_not_flushed(tmp_path: Path) -> None:
-    """Written hours remain: a server loses the time since its last flush, and nothing else."""
+    """A killed server loses the usage since its last flush, and nothing else."""
     async with directory(tmp_path) as documents:
         played = Played(1, BEGIN + 60.0, documents)
         await played.accounting.begin()
@@ -263,7 +263,7 @@ async def test_a_killed_server_loses_what_was_not_flushed(tmp_path: Path) -> Non
 
 
 async def test_preempted_work_counts_as_lost() -> None:
-    """An allocation that was preempted counts as one that ended, with all that it had used."""
+    """All usage of a preempted allocation counts as lost, and the allocation as ended."""
     played = Played(1, BEGIN + 60.0)
     driver = played.driver
     driver.do(asks(*[ask("root.a", f"k{n}", vcore=500, policy="s") for n in range(2)]))
@@ -278,8 +278,8 @@ async def test_preempted_work_counts_as_lost() -> None:
     assert in_hours(row.lost) == {"vcore": pytest.approx(500 * 1800 / HOUR)}
 
 
-async def test_a_disk_that_refuses_is_told_once(tmp_path: Path) -> None:
-    """Accounting continues in memory, and is written completely once the disk works."""
+async def test_a_refusing_disk_is_logged_once(tmp_path: Path) -> None:
+    """Accounting continues in memory, and everything is written once the disk works."""
     disk = DyingDisk(tmp_path)
     async with directory(tmp_path, disk) as documents:
         played = Played(1, BEGIN + 60.0, documents)
@@ -299,12 +299,12 @@ async def test_a_disk_that_refuses_is_told_once(tmp_path: Path) -> None:
 
 
 class Slow(Kept):
-    """Documents whose first reads fail, and later ones are slow."""
+    """Documents whose first reads fail, and whose later reads are slow."""
 
     failures, reads, most = 0, 0, 0
 
     async def read(self, key: str) -> Document:
-        """Fail, or answer after the others had their turns."""
+        """Fail, or answer after other tasks had their turns."""
         if self.failures:
             self.failures -= 1
             raise StoreError(f"no answer about {key}")
@@ -316,7 +316,7 @@ class Slow(Kept):
 
 
 async def test_hours_that_cannot_be_read_at_the_start_are_read_later() -> None:
-    """They are not overwritten, and the hours counted meanwhile are added to them."""
+    """Hours that cannot be read at the start are not overwritten; later ones are added to them."""
     documents = Slow()
     old = hours_of(*[(BEGIN - number * DAY, A, row(1)) for number in range(3 * AT_ONCE)])
     await StoredHours(documents).write(old, 0)
@@ -336,8 +336,8 @@ async def test_hours_that_cannot_be_read_at_the_start_are_read_later() -> None:
     assert 1 < documents.most <= AT_ONCE
 
 
-async def test_hours_of_a_worker_that_is_gone_end_with_the_retention() -> None:
-    """Whoever wrote a day, it is deleted when it is too old, and the list with the last one."""
+async def test_hours_of_a_removed_worker_end_with_the_retention() -> None:
+    """A day is deleted after the retention whoever wrote it, and the list with the last day."""
     documents, late = Kept(), BEGIN + 2 * DAY
     await StoredHours(documents, 1).write(hours_of((BEGIN, A, row(1)), (late, A, row(1))), 0)
     await StoredHours(documents, 2).write(hours_of((BEGIN, A, row(1))), 0)

@@ -1,4 +1,4 @@
-"""Bad days in every output with findings, recorded in ``data/recorded/bad_days``."""
+"""Failures in every output with findings, recorded in ``data/recorded/bad_days``."""
 
 import json
 from collections.abc import AsyncGenerator, Callable, Iterable
@@ -47,11 +47,11 @@ class Town(NamedTuple):
     table: Table
 
 
-Day = Callable[[Town], AsyncGenerator[None, None]]  # what goes wrong, a pause, and how it ends
+Day = Callable[[Town], AsyncGenerator[None, None]]  # the begin of a failure, a pause, and its end
 
 
 async def said(town: Town) -> list[str]:
-    """The present text of each output: the same findings in the same words."""
+    """The present text of each output, which must have the same findings in the same words."""
     async with connected(town.server) as channel, aiohttp.ClientSession() as client:
 
         async def get(path: str) -> tuple[int, str]:
@@ -95,7 +95,7 @@ async def rm_leaves(town: Town) -> AsyncGenerator[None, None]:
 
 
 async def no_room(town: Town) -> AsyncGenerator[None, None]:
-    """A queue gets nothing of its guarantee, until a node is added."""
+    """A queue is below its guarantee, until a node is added."""
     await town.blue.submit("shop", queue="root.prod", user="ann")
     await town.blue.ask("shop", 1)
     views = town.server.scheduler.views
@@ -115,7 +115,7 @@ async def unreadable_file(town: Town) -> AsyncGenerator[None, None]:
 
 
 async def lost_disk(town: Town) -> AsyncGenerator[None, None]:
-    """The directory of the state is missing at the next write."""
+    """The state directory is missing at the next write."""
     (town.files / "other.yaml").write_text(CONFIG.replace("vcore: 2", "vcore: 3"))
     (town.files / "state").rename(town.files / "gone")
     await town.shell("config", "apply", str(town.files / "other.yaml"), "--rm", "blue", "--yes")
@@ -129,7 +129,7 @@ async def drain(town: Town) -> AsyncGenerator[None, None]:
 
 
 async def killed_member(town: Town) -> AsyncGenerator[None, None]:
-    """A member is killed whose RM does not return, and is started again."""
+    """A member is killed and started again; its RM does not return meanwhile."""
     other = Member(id=MemberId("7f"), name="b", address="host-2:7070", started=1.0)
     town.table.gone[other.id] = Gone(other, START)
     town.table.rms[RmId("green")] = Record(rm_id=RmId("green"), owner=other.id, epoch=3)
@@ -138,7 +138,7 @@ async def killed_member(town: Town) -> AsyncGenerator[None, None]:
 
 
 async def silent_member(town: Town) -> AsyncGenerator[None, None]:
-    """A member lives by the store, and cannot be reached until it leaves."""
+    """A member renews its lease, but is unreachable until it leaves."""
     silent = Member(id=MemberId("8a"), name="c", address="127.0.0.1:9", http="http://127.0.0.1:9")
     town.table.members[silent.id] = silent
     yield
@@ -146,7 +146,7 @@ async def silent_member(town: Town) -> AsyncGenerator[None, None]:
 
 
 async def failing_worker(town: Town) -> AsyncGenerator[None, None]:
-    """A worker of the host is restarted again and again, and gets well."""
+    """A worker of the host is restarted repeatedly, and recovers."""
     for looping in (True, False):
         text = encode([Known(1, "ready", 0, False), Known(2, "waiting", 9, looping)])
         town.table.documents[STATUS] = Document(value=text, revision=1)
@@ -154,7 +154,7 @@ async def failing_worker(town: Town) -> AsyncGenerator[None, None]:
 
 
 def switched(begin: Callable[[Town], object], end: Callable[[Town], object] = lambda _: None) -> Day:
-    """A day that begins and ends with a call each."""
+    """A failure that one call begins and another one ends."""
 
     async def course(town: Town) -> AsyncGenerator[None, None]:
         begin(town)
@@ -165,7 +165,7 @@ def switched(begin: Callable[[Town], object], end: Callable[[Town], object] = la
 
 
 def halt(town: Town, *, on: bool) -> None:
-    """The core has failed in a turn of the RM, or it has registered again."""
+    """Let the core fail in a turn of the RM, or let the RM register again."""
     town.server.engine.post(SetHold(rm_id=RmId("blue"), hold=Hold.DEFECT, on=on))
 
 
@@ -200,14 +200,14 @@ TOGETHER: dict[str, Day] = {
 
 
 @pytest.mark.parametrize("name", [*ALONE, *TOGETHER])
-async def test_a_bad_day_looks_bad_in_every_form_and_ends(
+async def test_a_failure_is_reported_in_every_form_and_ends(
     name: str,
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
     rewrite: bool,
 ) -> None:
-    """At first it is reported and does not count; then it does in State, REST, `status`, page and probes."""
+    """A failure is first reported without effect; later State, REST, `status`, page and probes count it."""
     file = tmp_path / "queues.yaml"
     file.write_text(CONFIG)
     clock, table = VirtualClock(), Table()

@@ -25,16 +25,16 @@ def driver() -> Driver:
 
 @pytest.fixture
 async def clock() -> VirtualClock:
-    """A clock moved by hand."""
+    """A clock that the test moves."""
     return VirtualClock(1000.0)
 
 
 @pytest.fixture
 async def history(driver: Driver, clock: VirtualClock) -> AsyncIterator[History]:
-    """A history that has begun."""
+    """A history that has begun to record."""
     history = History(driver.views, clock, TimeSlices(lambda: False))
     history.start()
-    # Its task has to begin before the clock moves.
+    # The task of the history has to begin before the clock moves.
     await asyncio.sleep(0)
     yield history
     await history.stop()

@@ -23,7 +23,7 @@ PATHS = ["root", "root.a", "root.a.x", "root.a.y", "root.a-b", "root.b"]
 
 
 def slices() -> AbstractAsyncContextManager[Callable[[], bool]]:
-    """A slice of an idle server of its own: a pause after it would outlive the loop of a test."""
+    """A slice of an idle server of its own, because a pause after it would outlive the loop of a test."""
     return TimeSlices(lambda: False).slice("host")
 
 
@@ -32,14 +32,14 @@ def row(number: int) -> pb.Queue:
     return pb.Queue(path=str(number))
 
 
-async def test_a_list_without_pages_is_made_in_slices() -> None:
-    """Nothing is cut off, and pauses are left out."""
+async def test_a_list_without_pages_is_computed_in_slices() -> None:
+    """A list without pages is complete, and has no pauses."""
     steps = (number if number % 2 else None for number in range(30_000))
     assert await walked(steps, slices) == list(range(1, 30_000, 2))
 
 
-async def test_a_slice_that_is_over_is_left() -> None:
-    """The remaining work is done in further slices, each of the maximum length."""
+async def test_work_continues_in_the_next_slice() -> None:
+    """The remaining work is done in further slices, each of the full length."""
     lengths: list[int] = []
 
     @asynccontextmanager
@@ -56,8 +56,8 @@ async def test_a_slice_that_is_over_is_left() -> None:
     assert lengths == [3, 3, 1]
 
 
-async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
-    """An item that was removed, or has no content, takes no place in the page."""
+async def test_removed_items_are_skipped() -> None:
+    """An item that was removed, or has no content, uses no place in the page."""
 
     def picky(number: int) -> pb.Queue | None:
         if number % 3 == 0:
@@ -69,7 +69,7 @@ async def test_what_is_gone_by_its_turn_is_passed_over() -> None:
     assert page.last == 5
 
 
-async def test_no_page_is_longer_than_the_most() -> None:
+async def test_the_length_of_pages_is_bounded() -> None:
     """A request for more than the maximum gets the maximum, and a token for the next page."""
     page = await filled(Page(range(20_000), row, size=1_000_000), slices)
     assert (len(page.rows), page.last) == (10_000, 9_999)
@@ -77,7 +77,7 @@ async def test_no_page_is_longer_than_the_most() -> None:
     assert (len(page.rows), page.last) == (5, 4)
 
 
-async def test_a_pause_is_no_item() -> None:
+async def test_pauses_are_not_items() -> None:
     """No item is lost at a pause, and the token is that of an item."""
     items = [None, 1, None, 2, None, 3]
     page = await filled(Page(items, row, size=2), slices)
@@ -97,7 +97,7 @@ async def test_a_pause_is_no_item() -> None:
         ("zzz", []),
     ],
 )
-def test_queues_behind_a_path(path: str, behind: list[str]) -> None:
+def test_queues_after_a_path(path: str, behind: list[str]) -> None:
     """A list of queues continues after any path, even a removed one."""
     driver = Driver()
     driver.do(register(TREE))

@@ -23,12 +23,12 @@ from support.server.accounted import BEGIN, A, B, row
 
 
 def slices() -> AbstractAsyncContextManager[Callable[[], bool]]:
-    """A slice of an idle server of its own: a pause after it would outlive the loop of a test."""
+    """A slice of an idle server of its own, because a pause after it would outlive the loop of a test."""
     return TimeSlices(lambda: False).slice("reader")
 
 
 def test_usage_is_spread_over_the_hours_between() -> None:
-    """Each hour has its share, the total is exact, and ended usage counts in the last one."""
+    """Each hour has its share, the total is exact, and ended usage counts in the last hour."""
     hours, used = Hours(), 10**15 * 30 * 24 * PER_HOUR + 7
     begin, end = BEGIN + HOUR / 2, BEGIN + 2 * HOUR + HOUR / 4
     hours.spread(begin, end, A, HoursRow({"memory": used}, ended=3))
@@ -40,8 +40,8 @@ def test_usage_is_spread_over_the_hours_between() -> None:
     assert round(petabytes) == 720
 
 
-def test_the_oldest_hours_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of too many rows or days whole hours are dropped; within the last hour the excess is one row."""
+def test_the_oldest_hours_are_dropped_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of too many rows or days the oldest hours are dropped; in the last hour one row has the excess."""
     monkeypatch.setattr(resource_hours, "MOST_ROWS", 4)
     hours = Hours()
     for n in range(3):
@@ -56,8 +56,8 @@ def test_the_oldest_hours_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     assert hours.kept_since == BEGIN + 500 * 24 * HOUR
 
 
-def test_a_row_of_the_oldest_hour_goes_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Dropped rows do not count, so that the number of rows is that of the rows kept."""
+def test_dropped_rows_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rows of a dropped hour do not count in the number of rows."""
     monkeypatch.setattr(resource_hours, "MOST_ROWS", 4)
     hours = Hours()
     for n in range(2):
@@ -70,7 +70,7 @@ def test_a_row_of_the_oldest_hour_goes_with_it(monkeypatch: pytest.MonkeyPatch) 
 
 
 async def test_sums_are_by_queue_user_or_group() -> None:
-    """A queue includes its descendants; owners without a group are in none; pages continue after the last."""
+    """A queue includes its descendants; owners without a group are in none; pages continue after a row."""
     for by, wanted in (
         ("queue", {"root": 5, "root.a": 2, "root.b": 3, "root.b.c": 3}),
         ("user", {"ann": 2, "bob": 3}),
@@ -91,8 +91,8 @@ async def test_sums_are_by_queue_user_or_group() -> None:
         Wanted.of("node", 0, 0, "", 0)
 
 
-async def test_a_page_of_very_many_sums_is_made_in_slices() -> None:
-    """Sorting them and making their messages delays others by a slice at a time."""
+async def test_very_many_sums_are_computed_in_slices() -> None:
+    """Sorting the sums and encoding them takes many slices, between which other tasks run."""
     total, slices = Summary("user"), 0
     list(total.add([{A._replace(user=f"u{n:05}"): row(1) for n in range(3000)}], lambda _: True))
 
@@ -109,7 +109,7 @@ async def test_a_page_of_very_many_sums_is_made_in_slices() -> None:
 
 
 def test_pages_of_members_are_one_list() -> None:
-    """An RM that has moved has the total of both members; rows after the end of a page are not lost."""
+    """An RM that has moved has the total of both members, and no row is lost between two pages."""
 
     def answer(names: str, token: str = "", since: int = 0) -> pb.ListResourceHoursResponse:
         rows = [

@@ -22,12 +22,12 @@ DEGRADED, DOWN = Severity.DEGRADED, Severity.DOWN
 
 
 def concluded(verdicts: Verdicts, found: Iterable[Finding], now: float) -> list[Finding]:
-    """The next verdict, without the pauses."""
+    """The next verdict, without its pauses."""
     return [one for one in verdicts.concluded(found, now) if one is not None]
 
 
-def test_a_finding_that_gets_worse_is_as_old_as_before() -> None:
-    """It does not settle again, and is over as soon as it is not found."""
+def test_a_finding_that_worsens_keeps_its_age() -> None:
+    """A finding that worsens does not settle again; it ends with the first check that does not find it."""
     verdicts = Verdicts()
     concluded(verdicts, [Finding(DEGRADED, "store", "the store does not answer")], 100.0)
     [worse] = concluded(verdicts, [Finding(DOWN, "store", "nothing is scheduled")], 100.0 + SETTLE_SECONDS)
@@ -37,8 +37,8 @@ def test_a_finding_that_gets_worse_is_as_old_as_before() -> None:
     assert (again.severity, again.since) == (Severity.OK, 300.0)
 
 
-def test_each_rm_reads_its_own_findings_however_many_others_have_some() -> None:
-    """Findings are counted instead of named only among those that a caller may see."""
+def test_each_rm_reads_its_own_findings() -> None:
+    """Findings of other RMs are never counted among those that a caller may see."""
     rms = [f"rm{number:03}" for number in range(2 * MOST_OF_CONCERN)]
     found = concluded(
         Verdicts(), [Finding(DEGRADED, "rm", f"{rm} is not connected", rm, rm, 1.0) for rm in rms], 100.0
@@ -53,8 +53,8 @@ def test_each_rm_reads_its_own_findings_however_many_others_have_some() -> None:
     assert f"{MOST_OF_CONCERN} more of this kind" in [one.text for one in every.findings]
 
 
-def test_of_what_several_members_say_the_worst_is_shown() -> None:
-    """A member whose lease still lives does not hide that another schedules nothing."""
+def test_the_worst_finding_of_several_members_is_shown() -> None:
+    """A member with a living lease does not hide that another schedules nothing."""
     said = [
         pb.GetHealthResponse(findings=[Finding(severity, "store", text, since=since).message()])
         for severity, text, since in ((DEGRADED, "mild", 1.0), (DOWN, "bad", 2.0), (Severity.OK, "new", 3.0))
@@ -72,16 +72,16 @@ def test_of_what_several_members_say_the_worst_is_shown() -> None:
         ("store", DOWN, True, True),
     ],
 )
-def test_probes_heed_what_the_server_says_of_itself(
+def test_probes_depend_on_findings_about_the_server(
     concern: str, severity: Severity, live: bool, ready: bool
 ) -> None:
-    """A restart helps a server that is down, and another server one that drains; neither helps the store."""
+    """A restart helps a server that is down, another server one that drains; neither helps the store."""
     found = [Finding(severity, concern, "why")]
     assert (is_live(found), is_ready(found)) == (live, ready)
 
 
 def test_a_silent_member_is_named_once() -> None:
-    """Another member may have found it already; of others it is said here."""
+    """A silent member that another member has already reported is not reported again."""
     known = Finding(DEGRADED, "member", "member a is gone", "a").message()
     whole = pb.GetHealthResponse(findings=[known], missing_members=["a", "b"])
     note_silent(whole)

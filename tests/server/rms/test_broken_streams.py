@@ -1,4 +1,4 @@
-"""Streams that end in the middle of something, or meet others of their kind (DESIGN § 3)."""
+"""Streams that are cut, or compete with others of their kind (DESIGN § 3)."""
 
 import asyncio
 
@@ -42,10 +42,10 @@ async def answered(call: Call, session: RawSession, count: int) -> None:
 
 @pytest.mark.parametrize("seen", [1, MANY // 4, MANY // 2])
 @pytest.mark.parametrize("cancelled", [True, False])
-async def test_request_under_way_is_finished_and_counted(
+async def test_a_request_of_a_lost_stream_is_completed_once(
     server: Server, session: RawSession, seen: int, cancelled: bool
 ) -> None:
-    """Whether its stream is lost or taken over, a request is carried out once, and completely."""
+    """A request whose stream is lost or replaced is carried out once and completely."""
     call, welcome = await session.begin()
     await session.replay(call, nodes=0)
     token = welcome.welcome.resume_token
@@ -61,8 +61,8 @@ async def test_request_under_way_is_finished_and_counted(
     await answered(call, session, MANY)
 
 
-async def test_released_key_is_not_allocated_by_a_repeat(server: Server, session: RawSession) -> None:
-    """Asks and their releases, cut off in the middle: no key is allocated twice."""
+async def test_a_repeated_request_allocates_no_released_key(server: Server, session: RawSession) -> None:
+    """If asks and their releases are cut off in the middle, no key is allocated twice."""
     call, welcome = await session.begin()
     await session.replay(call, vcore=10_000_000)
     keys = [f"k{i}" for i in range(MANY)]
@@ -81,8 +81,8 @@ async def test_released_key_is_not_allocated_by_a_repeat(server: Server, session
     assert held() == 0
 
 
-async def test_resumption_below_an_acknowledged_response_is_none(session: RawSession) -> None:
-    """A client that acknowledged a response and asks for it again has to replay: nothing is skipped."""
+async def test_an_acknowledged_response_cannot_be_requested_again(session: RawSession) -> None:
+    """A client that acknowledged a response and requests it again has to replay."""
     call, welcome = await session.begin()
     await session.replay(call)
     await session.send(call, allocations=si.AllocationRequest(allocations=[ask("k")]))
@@ -94,8 +94,8 @@ async def test_resumption_below_an_acknowledged_response_is_none(session: RawSes
     assert not again.welcome.resumed
 
 
-async def test_several_newcomers_leave_one_stream(shim: Shim) -> None:
-    """Of streams of one kind opened at once one remains, and it alone gets the answers."""
+async def test_one_of_several_new_streams_remains(shim: Shim) -> None:
+    """Of several streams of one kind opened at once one remains, and gets all answers."""
     _, _, older = await shim.set_up()
     newcomers = [shim.open("UpdateNode") for _ in range(4)]
     await asyncio.gather(*(call.send(si.NodeRequest(rmID="rm")) for call in newcomers))
@@ -108,8 +108,8 @@ async def test_several_newcomers_leave_one_stream(shim: Shim) -> None:
         ending.cancel()
 
 
-async def test_old_streams_do_not_get_into_a_new_session(server: Server, shim: Shim) -> None:
-    """While an RM moves to a session its older streams write nothing into the new books."""
+async def test_older_streams_do_not_affect_a_new_session(server: Server, shim: Shim) -> None:
+    """While an RM moves to a session, its older streams change nothing in the new state."""
     await shim.register()
     call = shim.open("UpdateNode")
     await shim.nodes(call, node("first", vcore=1))
@@ -135,8 +135,8 @@ async def test_old_streams_do_not_get_into_a_new_session(server: Server, shim: S
     assert nodes_known(server) == 2
 
 
-async def test_refused_session_leaves_the_older_streams_alone(shim: Shim) -> None:
-    """A hello whose configuration is refused changes nothing for the streams that are open."""
+async def test_a_refused_session_does_not_affect_open_streams(shim: Shim) -> None:
+    """A hello whose configuration is refused has no effect on open streams."""
     _, _, call = await shim.set_up()
     wrong = si.RegisterResourceManagerRequest(config="partitions: 3")
     refused = await RawSession(shim.channel).hello(registration=wrong)
@@ -145,7 +145,7 @@ async def test_refused_session_leaves_the_older_streams_alone(shim: Shim) -> Non
 
 
 @pytest.mark.parametrize("is_session", [True, False])
-async def test_stream_without_a_word_is_ended(is_session: bool) -> None:
+async def test_a_stream_without_a_message_is_ended(is_session: bool) -> None:
     """A stream whose first message is late ends with the reason."""
     async with (
         serving(peers=PeerBounds(first_message=0.05)) as server,
@@ -157,7 +157,7 @@ async def test_stream_without_a_word_is_ended(is_session: bool) -> None:
         assert text == "nothing was said for 0.05 s after the stream was opened"
 
 
-async def test_stream_that_has_spoken_may_be_silent() -> None:
+async def test_a_stream_may_be_silent_after_its_first_message() -> None:
     """The time for the first message does not end a stream that has sent one."""
     async with (
         serving(peers=PeerBounds(first_message=0.05)) as server,
@@ -171,7 +171,7 @@ async def test_stream_that_has_spoken_may_be_silent() -> None:
         assert len((await shim.nodes(spoken, node("n2", vcore=1))).accepted) == 1
 
 
-async def test_silent_streams_are_limited_in_number() -> None:
+async def test_the_number_of_silent_streams_is_bounded() -> None:
     """One silent stream too many is refused; a place is free again once a stream has sent a message."""
     async with (
         serving(peers=PeerBounds(waiting=5, waiting_share=1)) as server,
@@ -188,7 +188,7 @@ async def test_silent_streams_are_limited_in_number() -> None:
 
 
 async def test_registration_over_si_frees_a_wrong_instance_number(session: RawSession) -> None:
-    """An instance number that was far too high does not lock the RM out for ever."""
+    """An RM that used an instance number that is too high can register with a lower one."""
     await session.begin(instance=2**64 - 1)
     await Shim(session.channel).register()
     _, welcome = await session.begin(instance=1)
@@ -196,7 +196,7 @@ async def test_registration_over_si_frees_a_wrong_instance_number(session: RawSe
 
 
 async def test_goodbye_is_numbered_like_any_request(session: RawSession) -> None:
-    """A goodbye without a number is refused: it would overtake the requests before it."""
+    """A goodbye without a number is refused, because it would overtake earlier requests."""
     call, _ = await session.begin()
     await call.send(sp.UpdateRequest(goodbye=sp.Goodbye()))
     assert await call.ending() == (
@@ -205,8 +205,8 @@ async def test_goodbye_is_numbered_like_any_request(session: RawSession) -> None
     )
 
 
-async def test_only_an_overflow_counts_as_one(server: Server, session: RawSession) -> None:
-    """A replay for want of the right token is not counted among those of a full outbox."""
+async def test_only_overflows_are_counted_as_resyncs(server: Server, session: RawSession) -> None:
+    """A replay for a wrong token does not count as one for a full outbox."""
     await session.begin()
     await session.begin(token="no such token")
     rm = server.rms.find("rm")

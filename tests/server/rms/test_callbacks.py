@@ -21,7 +21,7 @@ LONG_REFUSAL = sp.NodeRefusal(node_id="x" * 9999)
 
 
 def checks(*numbers: int) -> PredicatesAsked:
-    """Predicate checks of the core about two nodes, each to be answered within two seconds."""
+    """Predicate checks of the core about two nodes, with two seconds for the answers."""
     nodes = [NodeId("n1"), NodeId("n2")]
     return PredicatesAsked(
         rm_id=RmId("rm"),
@@ -65,8 +65,8 @@ async def test_checks_are_a_numbered_response(server: Server, session: RawSessio
     )
 
 
-async def test_checks_come_behind_all_that_waits(server: Server, session: RawSession) -> None:
-    """An RM that judges checks has all earlier messages, even those created later."""
+async def test_checks_follow_all_queued_messages(server: Server, session: RawSession) -> None:
+    """Checks follow all queued messages, even later ones, so that the RM judges with full knowledge."""
     call, welcome = await session.begin(callbacks=ASKED_AND_TOLD)
     await session.replay(call)
     call.call.cancel()
@@ -84,7 +84,7 @@ async def test_checks_come_behind_all_that_waits(server: Server, session: RawSes
     assert [item.id for item in response.predicate_checks.checks] == [1, 2]
 
 
-async def test_a_check_is_asked_again_on_the_next_stream(server: Server, session: RawSession) -> None:
+async def test_an_unacknowledged_check_is_repeated(server: Server, session: RawSession) -> None:
     """An unacknowledged check is repeated after a resumption, under its number."""
     call, welcome = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
@@ -98,7 +98,7 @@ async def test_a_check_is_asked_again_on_the_next_stream(server: Server, session
     assert (repeated.number, repeated.predicate_checks) == (lost.number, lost.predicate_checks)
 
 
-async def test_callbacks_hold_for_the_session(server: Server, session: RawSession) -> None:
+async def test_callbacks_apply_to_the_whole_session(server: Server, session: RawSession) -> None:
     """A hello that resumes does not change the RM's callbacks; one that registers again does."""
     _, welcome = await session.begin(callbacks=STATES)
     token = welcome.welcome.resume_token
@@ -119,7 +119,7 @@ async def test_callbacks_hold_for_the_session(server: Server, session: RawSessio
         (sp.Predicates(class_by=9), "class_by"),  # type: ignore[arg-type]
     ],
 )
-async def test_hello_with_impossible_callbacks_is_refused(
+async def test_a_hello_with_invalid_callbacks_is_refused(
     server: Server, session: RawSession, predicates: sp.Predicates, field: str
 ) -> None:
     """The call ends with an error that names the field, and the registration is unchanged."""
@@ -145,7 +145,7 @@ async def test_hello_with_impossible_callbacks_is_refused(
     ],
 )
 @pytest.mark.parametrize("callbacks", [None, sp.Callbacks(), PREDICATES])
-async def test_answers_that_nobody_waits_for_are_harmless(
+async def test_answers_to_closed_checks_are_ignored(
     session: RawSession, neighbour: Any, answers: dict[str, Any], callbacks: sp.Callbacks | None
 ) -> None:
     """An answer to no open check is counted and ignored, even of an RM without checks."""
@@ -167,7 +167,7 @@ async def test_answers_that_nobody_waits_for_are_harmless(
     ],
 )
 async def test_an_answer_must_have_a_number(session: RawSession, answers: sp.UpdateRequest) -> None:
-    """This holds for every request with contents: a repeat must be recognizable."""
+    """Every request with contents must have a number, so that a repeat can be recognized."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await call.send(answers)
     assert await call.ending() == (
@@ -176,7 +176,7 @@ async def test_an_answer_must_have_a_number(session: RawSession, answers: sp.Upd
     )
 
 
-async def test_an_answer_beyond_any_check_ends_the_stream(session: RawSession, neighbour: Any) -> None:
+async def test_an_answer_with_too_many_refusals_ends_the_stream(session: RawSession, neighbour: Any) -> None:
     """More refusals than possible nodes are a violation of the protocol."""
     call, _ = await session.begin(callbacks=PREDICATES)
     refused = [sp.NodeRefusal(node_id="n")] * 1_001
@@ -188,9 +188,7 @@ async def test_an_answer_beyond_any_check_ends_the_stream(session: RawSession, n
     await neighbour()
 
 
-async def test_an_answer_that_is_no_message_costs_the_stream_only(
-    session: RawSession, neighbour: Any
-) -> None:
+async def test_a_malformed_answer_ends_the_stream_only(session: RawSession, neighbour: Any) -> None:
     """Garbage for an answer ends the stream with its reason, and the session can be resumed."""
     call, welcome = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
@@ -205,8 +203,8 @@ async def test_an_answer_that_is_no_message_costs_the_stream_only(
     await neighbour()
 
 
-async def test_a_flood_of_answers_is_taken_to_its_end(session: RawSession, neighbour: Any) -> None:
-    """Thousands of answers to closed checks are counted one by one, and others are served."""
+async def test_a_flood_of_answers_is_processed(session: RawSession, neighbour: Any) -> None:
+    """Thousands of answers to closed checks are counted one by one, and other RMs are served."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     for number in range(3000):
@@ -217,8 +215,8 @@ async def test_a_flood_of_answers_is_taken_to_its_end(session: RawSession, neigh
     assert response.acknowledged == session.number
 
 
-async def test_container_states_go_to_those_who_want_them(server: Server, session: RawSession) -> None:
-    """An RM whose hello asks for container states gets them, numbered like any response."""
+async def test_container_states_are_sent_on_request(server: Server, session: RawSession) -> None:
+    """An RM whose hello requests container states gets them, numbered like any response."""
     call, _ = await session.begin(callbacks=STATES)
     await session.replay(call)
     server.rms.route([states()])
@@ -228,7 +226,7 @@ async def test_container_states_go_to_those_who_want_them(server: Server, sessio
 
 
 async def test_nobody_else_gets_container_states(server: Server, session: RawSession, shim: Shim) -> None:
-    """An RM without the callback, or with si.v1, gets none and has none queued."""
+    """An RM without the callback, or with si.v1, gets none, and none are queued for it."""
     call, _ = await session.begin()
     await session.replay(call)
     shim.rm_id = "other"

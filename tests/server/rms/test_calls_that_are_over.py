@@ -1,4 +1,4 @@
-"""A call may end before its status is sent: that is no error of the server."""
+"""Calls that end before their status is sent, which is no error of the server."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ from licorne_server.wire.errors import CallError, Stopped
 
 
 class Ended:
-    """The context of a call whose caller has closed the connection: gRPC sends nothing more."""
+    """The context of a call whose caller has disconnected: gRPC sends nothing more."""
 
     def peer(self) -> str:
         """The peer."""
@@ -37,8 +37,8 @@ class Ended:
         raise grpc.aio.InternalError('Failed "execute_batch"')
 
 
-async def test_a_status_that_nobody_takes_is_not_in_the_log() -> None:
-    """The server stops, and the caller has disconnected first: nothing more is logged."""
+async def test_a_status_without_a_caller_is_not_logged() -> None:
+    """If the caller disconnects before the server stops, no further line is logged."""
 
     async def serve(context: Any) -> None:
         raise Stopped
@@ -49,7 +49,7 @@ async def test_a_status_that_nobody_takes_is_not_in_the_log() -> None:
     assert logs == []
 
 
-async def test_caller_that_goes_while_it_is_written_to_is_no_error() -> None:
+async def test_a_disconnected_watcher_is_no_error() -> None:
     """A watcher is cut off in the middle of a message: no line above debug, and no status."""
 
     async def serve(request: object, context: Any) -> None:
@@ -61,8 +61,8 @@ async def test_caller_that_goes_while_it_is_written_to_is_no_error() -> None:
     assert [(line["event"], line["log_level"]) for line in logs] == [("caller gone", "debug")]
 
 
-async def test_stream_of_an_rm_that_goes_while_it_is_written_to_says_so() -> None:
-    """The line about its end names the client, and no failure of the server."""
+async def test_a_disconnected_stream_of_an_rm_is_logged_as_such() -> None:
+    """The line about the end of the stream names the client, and no failure of the server."""
     stream = Stream(Ended())
 
     async def carry_out() -> None:
@@ -76,7 +76,7 @@ async def test_stream_of_an_rm_that_goes_while_it_is_written_to_says_so() -> Non
     assert stream.reason == "its client has gone"
 
 
-async def test_a_stream_that_says_nothing_ends() -> None:
-    """Its first message is waited for a number of seconds, and then it ends with the reason."""
+async def test_a_silent_stream_ends() -> None:
+    """A stream without a first message ends after a number of seconds, with the reason."""
     with pytest.raises(CallError, match="nothing was said for 0 s after the stream was opened"):
         await Stream(Ended()).first(0.0)

@@ -1,4 +1,4 @@
-"""A registration whose caller has disconnected: it is carried out completely, or not at all."""
+"""A registration whose caller has disconnected is carried out completely, or not at all."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -25,7 +25,7 @@ OTHERS = 20
 
 @pytest.fixture
 def site() -> Iterator[Site]:
-    """A server whose loop the test moves, and whose engine handles one command in a round."""
+    """A server whose loop the test moves, and whose engine handles one command per round."""
     with stillness(), pytest.MonkeyPatch.context() as patch:
         patch.setattr("licorne_server.engine.engine.perf_counter", partial(next, count(0, 10)))
         site = Site()
@@ -34,7 +34,7 @@ def site() -> Iterator[Site]:
 
 
 def hello(site: Site, *, token: str = "", registers: bool = True) -> Line:
-    """A stream that begins with a hello, which is on its way."""
+    """A stream that begins with a hello, which is in flight."""
     line = site.open(UPDATE)
     first = sp.Hello(rm_id="rm", protocol=1, instance=1, resume_token=token)
     if registers:
@@ -45,19 +45,19 @@ def hello(site: Site, *, token: str = "", registers: bool = True) -> Line:
 
 
 def served(site: Site) -> tuple[Line, str]:
-    """A session that was opened, and the token that resumes it."""
+    """An open session, and the token that resumes it."""
     line = hello(site)
     site.rest()
     return line, sp.UpdateResponse.FromString(line.answers[0]).welcome.resume_token
 
 
 def register(site: Site) -> Line:
-    """A registration over `si.v1`, which is on its way."""
+    """A registration over `si.v1`, which is in flight."""
     return site.ask(REGISTER, si.RegisterResourceManagerRequest(rmID="rm"))
 
 
-def cancel_with_its_command_on_the_way(site: Site, line: Line) -> None:
-    """Cancel the call when the engine has its command; others are handled before it."""
+def cancel_queued(site: Site, line: Line) -> None:
+    """Cancel the call when its command is queued in the engine, after other commands."""
     for number in range(OTHERS):
         hold = SetHold(rm_id=RmId(f"other-{number}"), hold=Hold.OUTBOX_FULL, on=False)
         site.engine.post(hold)
@@ -68,23 +68,23 @@ def cancel_with_its_command_on_the_way(site: Site, line: Line) -> None:
     site.hang_up(line)
 
 
-def test_the_session_before_it_ends(site: Site) -> None:
-    """An open session ends with the status for that, though nobody waits for the new one."""
+def test_a_cancelled_registration_ends_the_previous_session(site: Site) -> None:
+    """The previous session ends with its status, although no caller waits for the new registration."""
     session, _ = served(site)
-    cancel_with_its_command_on_the_way(site, register(site))
+    cancel_queued(site, register(site))
     site.rest()
     assert site.rms.get("rm", "").registration.number == 2
     assert session.status == (grpc.StatusCode.ABORTED, "registered anew over si.v1")
     assert not site.rms.get("rm", "").connected
 
 
-def test_the_session_before_it_is_not_resumed(site: Site) -> None:
-    """A client with the former token, during the registration, gets an invalid token."""
+def test_a_cancelled_registration_voids_the_previous_token(site: Site) -> None:
+    """A client that presents the previous token during the registration is refused."""
     session, token = served(site)
     site.hang_up(session)
     site.rest()
     given_up = hello(site)
-    cancel_with_its_command_on_the_way(site, given_up)
+    cancel_queued(site, given_up)
     late = hello(site, token=token, registers=False)
     site.rest()
     assert not late.answers
@@ -97,25 +97,25 @@ def test_the_session_before_it_is_not_resumed(site: Site) -> None:
     assert site.rms.get("rm", "").registration.number == 3
 
 
-def test_it_counts_for_its_peer(site: Site) -> None:
-    """The RM is in the share of whoever has registered it."""
-    cancel_with_its_command_on_the_way(site, register(site))
+def test_a_cancelled_registration_counts_for_its_peer(site: Site) -> None:
+    """The RM counts in the quota of the peer that registered it."""
+    cancel_queued(site, register(site))
     site.rest()
     assert site.rms.get("rm", "").peer == PEER
 
 
-def test_a_hello_opens_its_session_all_the_same(site: Site) -> None:
-    """The consequences of the registration are carried out, but no stream of it is open."""
-    cancel_with_its_command_on_the_way(site, hello(site))
+def test_a_cancelled_hello_opens_its_session(site: Site) -> None:
+    """The session of a cancelled hello exists, without an open stream."""
+    cancel_queued(site, hello(site))
     site.rest()
     rm = site.rms.get("rm", "")
     assert not rm.session.over_si
     assert not rm.connected
 
 
-def test_its_lock_is_held_until_it_is_carried_out(site: Site) -> None:
-    """Later requests for the RM wait for it, and apply to the new registration."""
-    cancel_with_its_command_on_the_way(site, register(site))
+def test_a_cancelled_registration_keeps_the_lock(site: Site) -> None:
+    """Later requests for the RM wait for the registration, and apply to it."""
+    cancel_queued(site, register(site))
     site.loop.rounds(OTHERS // 2)
     assert site.rms.is_locked("rm")
     again = register(site)
@@ -125,8 +125,8 @@ def test_its_lock_is_held_until_it_is_carried_out(site: Site) -> None:
     assert not site.rms.is_locked("rm")
 
 
-def test_one_that_the_engine_does_not_have_yet_is_not_made(site: Site) -> None:
-    """A caller that disconnects while its configuration waits to be parsed leaves nothing behind."""
+def test_a_registration_is_dropped_before_it_reaches_the_engine(site: Site) -> None:
+    """If the caller disconnects before its configuration is parsed, nothing is registered."""
     request = si.RegisterResourceManagerRequest(rmID="rm", config="partitions: []")
     line = site.ask(REGISTER, request)
     while not site.rms.is_locked("rm"):
@@ -137,9 +137,9 @@ def test_one_that_the_engine_does_not_have_yet_is_not_made(site: Site) -> None:
     assert not site.rms.is_locked("rm")
 
 
-def test_the_server_waits_for_it_when_it_stops(site: Site) -> None:
-    """A stop of the server follows the consequences of a begun registration."""
-    cancel_with_its_command_on_the_way(site, hello(site))
+def test_a_stopping_server_completes_a_cancelled_registration(site: Site) -> None:
+    """A server that stops completes a registration that has begun."""
+    cancel_queued(site, hello(site))
     stopping = site.loop.create_task(site.admission.stop())
     while not stopping.done() and site.loop.round():
         pass

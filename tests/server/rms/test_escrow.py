@@ -32,7 +32,7 @@ def played(seed: int) -> World:
 
 
 def settled_world(*owners: int, limit: int = 20) -> World:
-    """A world without faults, whose RMs are on the given members, after the period of settling."""
+    """A world without faults, with RMs on these members, after the period of settling."""
     world = World(random.Random(1), limit=limit)
     for rm_id, number in zip(world.rms, owners, strict=False):
         world.take(rm_id, world.owners[number])
@@ -42,8 +42,8 @@ def settled_world(*owners: int, limit: int = 20) -> World:
 
 
 @pytest.mark.parametrize("part", range(10))
-def test_the_sum_over_all_rms_is_within_the_budget_at_every_step(part: int) -> None:
-    """Whatever dies, pauses or is late: RMs never run more than the budget, except after replays."""
+def test_the_total_is_always_within_the_budget(part: int) -> None:
+    """Whatever fails, pauses or is late, RMs never use more than the budget, except after replays."""
     for seed in range(part * RUNS // 10, (part + 1) * RUNS // 10):
         try:
             played(seed)
@@ -53,8 +53,8 @@ def test_the_sum_over_all_rms_is_within_the_budget_at_every_step(part: int) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(4))
-def test_every_want_that_fits_is_granted_once_faults_have_ended(part: int) -> None:
-    """After the last fault each RM gets its want, and all charged amounts are in use or wanted."""
+def test_all_wants_that_fit_are_granted_after_the_faults(part: int) -> None:
+    """After the last fault each RM gets what it wants if that fits, and no unused amount stays charged."""
     for seed in range(part * 8, part * 8 + 8):
         world = played(seed)
         world.calm()
@@ -69,8 +69,8 @@ def test_every_want_that_fits_is_granted_once_faults_have_ended(part: int) -> No
 
 
 @pytest.mark.parametrize("compares", [True, False])
-def test_two_members_that_take_the_rest_at_once_do_not_both_get_it(compares: bool) -> None:
-    """Overlapping rounds share the rest; without compare-and-set the check of the total would fail."""
+def test_a_remainder_is_granted_once(compares: bool) -> None:
+    """Overlapping rounds never grant the same remainder twice; this needs compare-and-set."""
     world = settled_world(0, 1)
     world.store.compares = compares
     world.rms[RM0].wanted = world.rms[RM1].wanted = 20
@@ -87,8 +87,8 @@ def holding(world: World, rm_id: RmId) -> Holding:
     return world.document().holdings[rm_id]
 
 
-def test_the_slice_of_a_dead_owner_stays_charged_until_its_successor_has_replayed() -> None:
-    """No other RM gets the slice of an RM whose owner died; the successor then has the same slice."""
+def test_the_slice_of_a_dead_owner_stays_charged_until_the_replay() -> None:
+    """No other RM gets the slice of an RM whose owner died; the next owner has the same slice."""
     world = settled_world(0, 1)
     world.rms[RM0].wanted = 18
     world.rounds(4)
@@ -107,7 +107,7 @@ def test_the_slice_of_a_dead_owner_stays_charged_until_its_successor_has_replaye
 
 
 def test_a_replay_above_the_slice_is_an_overdraft() -> None:
-    """The excess of a replay over the rest is recorded, stops nothing, and lets nothing new start."""
+    """The excess of a replay over the remainder is recorded, stops nothing, and prevents new starts."""
     world = settled_world(0, 1)
     world.rms[RM1].wanted = 13
     world.rounds(4)
@@ -129,8 +129,8 @@ def test_a_replay_above_the_slice_is_an_overdraft() -> None:
     assert sum(rm.used for rm in world.rms.values()) == 20
 
 
-def test_a_lowered_limit_leaves_what_runs_and_begins_nothing() -> None:
-    """Slices are cut; nothing new is allocated before the use of all RMs is below the new limit."""
+def test_a_lowered_limit_stops_nothing() -> None:
+    """Slices are cut; nothing is allocated until the usage of all RMs is below the new limit."""
     world = settled_world(0, 1)
     world.rms[RM0].wanted = world.rms[RM1].wanted = 10
     world.rounds(30)
@@ -147,8 +147,8 @@ def test_a_lowered_limit_leaves_what_runs_and_begins_nothing() -> None:
         assert world.rms[RM0].used + world.rms[RM1].used == max(8, left)
 
 
-def test_an_unused_slice_goes_to_whoever_wants_it() -> None:
-    """Within seconds the unused slice of one RM is another's; the used part remains."""
+def test_an_unused_slice_is_granted_to_another_rm() -> None:
+    """Within seconds the unused slice of one RM is granted to another; the used part remains."""
     world = settled_world(0, 1)
     world.rms[RM0].wanted = 20
     world.rounds(4)
@@ -161,8 +161,8 @@ def test_an_unused_slice_goes_to_whoever_wants_it() -> None:
     assert holding(world, RM0).slice[LICENCE] >= 5
 
 
-def test_a_late_write_takes_nothing_that_the_core_has_again() -> None:
-    """An abandoned write that lands later cannot shrink a slice below that of the core."""
+def test_a_late_write_does_not_shrink_a_slice() -> None:
+    """An abandoned write that arrives late cannot shrink a slice below that of the core."""
     world = settled_world(0)
     world.rms[RM0].wanted = 20
     world.rounds(4)
@@ -185,8 +185,8 @@ def test_a_late_write_takes_nothing_that_the_core_has_again() -> None:
     world.check_cores()
 
 
-def test_what_was_used_a_moment_ago_is_kept() -> None:
-    """A pause between two jobs does not cost the fair share, though another RM wants it."""
+def test_a_slice_used_recently_is_kept() -> None:
+    """A pause between two jobs does not cost an RM its fair share, though another RM wants it."""
     world = settled_world(0, 1)
     world.rms[RM0].wanted = 10
     world.rounds(4)
@@ -203,7 +203,7 @@ def test_what_was_used_a_moment_ago_is_kept() -> None:
 
 
 def test_grants_are_large_while_there_is_plenty() -> None:
-    """A series of single asks costs one write for many of them, and the last ones one each."""
+    """A series of single asks needs one write for many of them; the last amounts are granted one by one."""
     world = settled_world(0, limit=800)
     writes = world.store.writes
     for _ in range(400):
@@ -229,8 +229,8 @@ def test_wants_are_granted_in_turn() -> None:
 
 
 @pytest.mark.parametrize(("limit", "count"), [(3, 3), (3, 4), (20, 3), (1000, 4)])
-def test_rms_that_always_want_get_fair_parts(limit: int, count: int) -> None:
-    """Though one had all before the others came, each runs most of its share within a minute and a half."""
+def test_busy_rms_get_fair_shares(limit: int, count: int) -> None:
+    """Though one RM had everything at first, each runs most of its share within a minute and a half."""
     world = settled_world(0, 1, 2, 1, limit=limit)
     busy = list(world.rms.values())[:count]
     busy[0].wanted = 2 * limit
@@ -248,8 +248,8 @@ def test_rms_that_always_want_get_fair_parts(limit: int, count: int) -> None:
     assert sum(ran) >= 0.8 * 360 * limit, ran
 
 
-def test_a_part_that_is_not_wanted_is_another_rms() -> None:
-    """Small needs are met whole, and the remaining limit is shared by the larger ones."""
+def test_an_unwanted_share_is_divided() -> None:
+    """Small needs are granted completely, and the remaining limit is shared by the larger ones."""
     world = settled_world(0, 1, 2)
     world.rms[RM0].wanted = 100
     world.rounds(4)
@@ -263,8 +263,8 @@ def test_a_part_that_is_not_wanted_is_another_rms() -> None:
     assert min(world.rms[RM0].used, world.rms[RM2].used) >= 7
 
 
-def test_an_rm_is_released_once_nobody_serves_it() -> None:
-    """The command frees slices of a disconnected RM, and is refused while it has an owner."""
+def test_an_rm_without_an_owner_can_be_released() -> None:
+    """The command frees the slices of an RM without an owner, and is refused for others."""
     world = settled_world(0, 1)
     world.rms[RM1].wanted = 20
     world.rounds(4)
@@ -276,8 +276,8 @@ def test_an_rm_is_released_once_nobody_serves_it() -> None:
     assert world.release(RM1) == 0
 
 
-def test_a_wiped_store_lets_nothing_be_granted_before_all_use_is_charged() -> None:
-    """After a wipe, members that have not noticed it spend their slices, and the total still holds."""
+def test_a_wiped_store_grants_nothing_before_all_usage_is_charged() -> None:
+    """Members that do not notice a wipe spend their slices, and the total stays within the limit."""
     world = settled_world(0, 1, 2)
     for rm_id in (RM0, RM1, RM2):
         world.rms[rm_id].wanted = 6
@@ -300,8 +300,8 @@ def test_a_wiped_store_lets_nothing_be_granted_before_all_use_is_charged() -> No
     assert sum(rm.used for rm in world.rms.values()) == 20
 
 
-def test_a_budget_that_is_gone_leaves_nothing_behind() -> None:
-    """Owners return their slices of a removed budget; the last one removes its document."""
+def test_a_removed_budget_leaves_nothing_behind() -> None:
+    """Owners return their slices of a removed budget; the last owner removes its document."""
     world = settled_world(0, 1)
     world.rms[RM0].wanted = world.rms[RM1].wanted = 5
     world.rounds(10)
@@ -338,6 +338,6 @@ def test_documents_are_read_as_they_were_written() -> None:
     ids=["empty", "no text", "a list", "no fields", "deep", "a negative amount"],
 )
 def test_other_documents_are_refused(content: bytes) -> None:
-    """A document that is none of a budget is damaged, whatever it is."""
+    """A document that is not one of a budget is reported as damaged."""
     with pytest.raises(Unreadable):
         decode(content)

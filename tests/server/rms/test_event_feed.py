@@ -23,7 +23,7 @@ WANTED = sp.Callbacks(events=True)
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Events wait for further ones for a moment only."""
+    """Let events wait for further ones only for a moment."""
     monkeypatch.setattr(event_feed, "FEED_SECONDS", 0.02)
 
 
@@ -39,7 +39,7 @@ class Ear:
         self.number = 0
 
     async def hear(self, until: int) -> dict[int, si.EventRecord]:
-        """Read until the event of that id; none may be repeated."""
+        """Read until the event with that id; none may be repeated."""
         while until not in self.records:
             response = await self.session.until(self.call, "events")
             self.number = response.number
@@ -52,7 +52,7 @@ class Ear:
 
 
 async def listed(channel: grpc.aio.Channel, start: int = 0) -> dict[int, si.EventRecord]:
-    """The same events as `State` has them."""
+    """The events as `State` lists them."""
     answer = await StateStub(channel).ListEvents(pb.ListEventsRequest(rm_id="rm", start=start))
     return {event.id: event.record for event in answer.events}
 
@@ -64,7 +64,7 @@ def play(server: Server, count: int, *, time: float = START) -> int:
 
 
 @pytest.mark.row(162)
-async def test_a_session_is_told_what_state_lists(
+async def test_a_session_gets_the_events_of_state(
     server: Server, session: RawSession, channel: grpc.aio.Channel
 ) -> None:
     """From its registration on the RM gets every event once, under the ids of State."""
@@ -78,7 +78,7 @@ async def test_a_session_is_told_what_state_lists(
 
 
 @pytest.mark.row(162)
-async def test_ids_are_the_same_over_all_ways() -> None:
+async def test_ids_are_the_same_in_all_interfaces() -> None:
     """Event N of the RM is event N of a watch and of REST, with the same content."""
     async with (
         serving(http=LOOPBACK) as server,
@@ -115,7 +115,7 @@ def message_of(row: dict[str, Any]) -> si.EventRecord:
     return message
 
 
-async def test_messages_hold_what_the_rm_wants_at_a_time(server: Server, session: RawSession) -> None:
+async def test_messages_have_the_configured_number_of_events(server: Server, session: RawSession) -> None:
     """No message has more than `event.requestCapacity` events."""
     extra = {"event.requestCapacity": "7"}
     registration = si.RegisterResourceManagerRequest(extraConfig=extra)
@@ -125,8 +125,8 @@ async def test_messages_hold_what_the_rm_wants_at_a_time(server: Server, session
     assert max(ear.sizes) == 7
 
 
-async def test_only_those_are_told_who_want_it(server: Server, session: RawSession) -> None:
-    """A session without the callback gets its answers and no events."""
+async def test_events_are_sent_on_request_only(server: Server, session: RawSession) -> None:
+    """A session without the callback gets answers and no events."""
     call, _ = await session.begin()
     play(server, 10)
     await session.send(call, replay_begin=sp.ReplayBegin())
@@ -137,8 +137,8 @@ async def test_only_those_are_told_who_want_it(server: Server, session: RawSessi
     assert "events" not in kinds
 
 
-async def test_a_resumed_session_goes_on_where_it_was(server: Server, session: RawSession) -> None:
-    """Over a break of the stream no event is lost and none is sent under two numbers."""
+async def test_a_resumed_session_continues_with_the_next_event(server: Server, session: RawSession) -> None:
+    """After a break of the stream no event is lost or sent under two numbers."""
     call, welcome = await session.begin(callbacks=WANTED)
     ear = Ear(session, call)
     await ear.hear(play(server, 10))
@@ -152,7 +152,7 @@ async def test_a_resumed_session_goes_on_where_it_was(server: Server, session: R
     assert list(ear.records) == list(range(last + 1))
 
 
-async def test_registering_anew_starts_over(server: Server, session: RawSession) -> None:
+async def test_a_new_registration_starts_over(server: Server, session: RawSession) -> None:
     """A new registration gets its own events only, from id 0."""
     call, _ = await session.begin(callbacks=WANTED)
     await Ear(session, call).hear(play(server, 10))
@@ -163,7 +163,7 @@ async def test_registering_anew_starts_over(server: Server, session: RawSession)
     assert last < 10
 
 
-async def test_events_that_were_not_sent_in_time_leave_a_gap(
+async def test_dropped_events_leave_a_gap(
     server: Server, session: RawSession, channel: grpc.aio.Channel
 ) -> None:
     """Events that the ring dropped before they were sent are left out, and ids continue after them."""
@@ -180,8 +180,8 @@ async def test_events_that_were_not_sent_in_time_leave_a_gap(
     assert last - 20 not in ear.records
 
 
-async def test_events_leave_the_outbox_to_decisions() -> None:
-    """An RM that acknowledges nothing is not put on hold for its events; later it gets the others."""
+async def test_events_leave_room_for_decisions_in_the_outbox() -> None:
+    """An RM that acknowledges nothing is not put on hold for its events; later it gets the rest."""
     bounds = OutboxBounds(high=400_000, low=200_000, cap=5_000_000)
     async with serving(bounds=bounds) as server, connected(server) as channel:
         session = RawSession(channel)

@@ -1,4 +1,4 @@
-"""The ring of facts: retained events, their ids, and readers (spec § 12.1)."""
+"""The ring of facts: stored events, their ids, and readers (spec § 12.1)."""
 
 import asyncio
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ def log_of(capacity: int = 100_000, *, seconds: float = 10.0, memory: int = 2**3
 
 
 def numbers(events: Iterable[tuple[int, EventRecord]]) -> list[tuple[int, int]]:
-    """The id of each event, and the number of the application that it is about."""
+    """The id of each event, and the number of the application in it."""
     return [(event_id, int(record.object_id.removeprefix("app-"))) for event_id, record in events]
 
 
@@ -45,16 +45,16 @@ def test_ids_count_records() -> None:
     assert (log.lowest_id, log.next_id) == (0, 6)
 
 
-def test_reading_may_begin_and_end_inside_a_fact() -> None:
-    """An id in the middle of a fact is found, and a count that ends in one is respected."""
+def test_reads_may_begin_and_end_inside_a_fact() -> None:
+    """A read may begin and end in the middle of a fact."""
     log = log_of()
     log.append(counted(0, 3, each=4))
     assert numbers(log.read(2, 4)) == [(2, 2), (3, 3), (4, 4), (5, 5)]
     assert numbers(log.read(11, 100)) == [(11, 11)]
 
 
-def test_what_is_not_kept_is_left_out() -> None:
-    """Dropped and future ids are no error, and find nothing."""
+def test_dropped_events_are_left_out() -> None:
+    """Dropped and future ids are no error, and return no events."""
     log = log_of(capacity=2)
     assert list(log.read(0, 10)) == []
     log.append(counted(0, 5))
@@ -64,7 +64,7 @@ def test_what_is_not_kept_is_left_out() -> None:
 
 
 def test_large_asks_leave_room_for_fewer_events() -> None:
-    """The oldest events are dropped once the retained ones use too much memory."""
+    """The oldest events are dropped once the stored ones use too much memory."""
     log = log_of(memory=MEMORY)
     for first in range(0, 10, 2):
         log.append(counted(first, 2), footprint=MEMORY // 3)
@@ -75,8 +75,8 @@ def test_large_asks_leave_room_for_fewer_events() -> None:
 
 
 @pytest.mark.parametrize("capacity", [3, 100])
-def test_memory_is_counted_for_what_is_kept(capacity: int) -> None:
-    """Events that went for their number do not count, so the last ones stay."""
+def test_memory_is_counted_for_stored_events(capacity: int) -> None:
+    """The memory of events that were dropped by number does not count against later ones."""
     log = log_of(capacity, memory=MEMORY)
     for first in range(0, 60, 3):
         log.append(counted(first, 3), footprint=MEMORY // 100)
@@ -87,8 +87,8 @@ def test_memory_is_counted_for_what_is_kept(capacity: int) -> None:
     st.lists(st.lists(st.integers(0, 5), max_size=6), max_size=30),
     st.lists(st.integers(1, 12), min_size=1, max_size=5),
 )
-def test_the_newest_are_kept(turns: list[list[int]], capacities: list[int]) -> None:
-    """At any time the newest events are retained, as many as ever allowed since."""
+def test_the_newest_events_are_stored(turns: list[list[int]], capacities: list[int]) -> None:
+    """The newest events are stored, up to the lowest capacity since they were recorded."""
     log = log_of(capacities[0])
     kept: list[tuple[int, int]] = []
     total = 0
@@ -112,13 +112,13 @@ def test_the_newest_are_kept(turns: list[list[int]], capacities: list[int]) -> N
 
 
 class Noted(Counted):
-    """A fact whose end is noticed."""
+    """A fact that a weak reference can observe."""
 
     __slots__ = ("__weakref__",)
 
 
-def test_what_is_dropped_is_let_go() -> None:
-    """Facts without a retained record use no memory: a full ring does not grow."""
+def test_dropped_facts_are_freed() -> None:
+    """Facts without a stored record use no memory: a full ring does not grow."""
     log = log_of(capacity=100)
     kept: WeakSet[Noted] = WeakSet()
     for turn in range(1000):
@@ -130,16 +130,16 @@ def test_what_is_dropped_is_let_go() -> None:
 
 
 def encoded(event_id: int, _: EventRecord) -> bytes:
-    """Some encoding."""
+    """A short encoding of an event."""
     return b"%d" % event_id
 
 
 def never() -> bool:
-    """The slice is not over."""
+    """False: the slice is not over."""
     return False
 
 
-def test_what_is_dropped_is_let_go_while_somebody_reads() -> None:
+def test_dropped_facts_are_freed_during_reads() -> None:
     """Encoded events keep neither the facts nor their contents in memory."""
     log = log_of(memory=64 * event_log.FACT_BYTES)
     kept: WeakSet[Noted] = WeakSet()
@@ -153,8 +153,8 @@ def test_what_is_dropped_is_let_go_while_somebody_reads() -> None:
             assert len(kept) < 2 * 64
 
 
-def test_a_long_block_is_not_written_for_each_look_at_it() -> None:
-    """The block read last is kept, whatever its size; blocks read by others may be dropped for it."""
+def test_a_long_block_is_encoded_once() -> None:
+    """The block read last is kept encoded, whatever its size; other blocks may be dropped for it."""
 
     def large(_: int, __: EventRecord) -> bytes:
         return bytes(event_log.WRITTEN_BYTES)
@@ -174,7 +174,7 @@ def play(log: EventLog, seconds: float, count: int) -> None:
     log.append(counted(log.next_id, count, time=START + seconds))
 
 
-def test_those_of_the_last_seconds_are_kept_for_readers() -> None:
+def test_events_of_the_last_seconds_are_stored_for_readers() -> None:
     """While there are readers, the ring has the events of the last seconds; then its capacity.
 
     A prompt reader has that time to catch up, whatever the number of events.
@@ -192,8 +192,8 @@ def test_those_of_the_last_seconds_are_kept_for_readers() -> None:
         assert log.lowest_id == log.next_id - 1000
 
 
-def test_readers_may_come_back() -> None:
-    """The last seconds are retained for as long again after the last reader has left."""
+def test_readers_may_return() -> None:
+    """The last seconds stay stored for as long again after the last reader has left."""
     log = log_of(capacity=1000, seconds=10.0)
     with log.reading():
         play(log, 0, 5000)
@@ -204,8 +204,8 @@ def test_readers_may_come_back() -> None:
 
 
 @pytest.mark.parametrize("readers", [0, 1])
-def test_without_seconds_the_number_counts_alone(readers: int) -> None:
-    """A ring without seconds retains no more for readers."""
+def test_without_seconds_only_the_capacity_counts(readers: int) -> None:
+    """A ring without seconds stores no more events for readers."""
     log = log_of(capacity=1000, seconds=0.0)
     with log.reading() if readers else nullcontext():
         for turn in range(20):
@@ -213,8 +213,8 @@ def test_without_seconds_the_number_counts_alone(readers: int) -> None:
             assert log.lowest_id == max(0, log.next_id - 1000)
 
 
-def test_the_memory_bounds_the_seconds() -> None:
-    """The retained events never exceed the memory bound, and no id is left out."""
+def test_memory_bounds_the_seconds() -> None:
+    """The stored events never exceed the memory bound, and have all ids."""
     log = log_of(capacity=1000, seconds=10.0, memory=MEMORY)
     with log.reading():
         for turn in range(100):
@@ -225,8 +225,8 @@ def test_the_memory_bounds_the_seconds() -> None:
     assert len(found) > 1000
 
 
-def test_a_ring_that_shrinks_does_so_step_by_step() -> None:
-    """Old events are hidden at once, and their memory is freed a few blocks at a time."""
+def test_a_ring_shrinks_in_steps() -> None:
+    """Dropped events are hidden at once, and their memory is freed a few blocks at a time."""
     log = log_of(capacity=10, seconds=10.0)
     with log.reading():
         for turn in range(100):
@@ -241,8 +241,8 @@ def test_a_ring_that_shrinks_does_so_step_by_step() -> None:
     assert log.memory <= 2 * block
 
 
-async def test_news_wakes_all_who_wait() -> None:
-    """All waiting readers are woken by new events, and by the end."""
+async def test_new_events_wake_all_readers() -> None:
+    """New events, and the end of the log, wake all waiting readers."""
     log = log_of()
     waiting = [asyncio.ensure_future(log.news()) for _ in range(3)]
     await asyncio.sleep(0)
@@ -255,7 +255,7 @@ async def test_news_wakes_all_who_wait() -> None:
     await asyncio.wait_for(last, PATIENCE)
 
 
-def test_watchers_are_counted_in_all_and_by_peer() -> None:
+def test_watchers_are_counted_in_total_and_by_peer() -> None:
     """The present maximum of watchers applies; one that leaves frees a place."""
     log = EventLog(RM, ExtraConfig(event_max_streams=3, event_max_streams_per_host=2))
     with log.watched_by("a"), log.watched_by("a"):
@@ -279,12 +279,12 @@ class Extras:
         self.of: dict[RmId, ExtraConfig] = {}
 
     def __call__(self, rm_id: RmId) -> ExtraConfig:
-        """That of one RM."""
+        """The extra configuration of an RM."""
         return self.of.get(rm_id, ExtraConfig())
 
 
 @pytest.mark.row(6)
-def test_logs_of_two_rms_are_apart() -> None:
+def test_logs_of_two_rms_are_separate() -> None:
     """Each RM has ids of its own, and reads its own events."""
     logs = EventLogs(Extras())
     logs.begin(RM).append(happened("rm", 0, 2).facts)
@@ -293,7 +293,7 @@ def test_logs_of_two_rms_are_apart() -> None:
     assert numbers(logs.get("other").read(0, 10)) == [(0, 100)]
 
 
-def test_registering_anew_starts_over_for_that_rm_only() -> None:
+def test_a_new_registration_starts_over_for_its_rm_only() -> None:
     """The RM gets a new instance with ids from 0; watchers of the old one get the reason of its end."""
     logs = EventLogs(Extras())
     logs.begin(RM)
@@ -309,7 +309,7 @@ def test_registering_anew_starts_over_for_that_rm_only() -> None:
     assert logs.get() is after
 
 
-def test_settings_are_followed_live() -> None:
+def test_changed_settings_apply_at_once() -> None:
     """A smaller ring takes effect at once, for its RM."""
     extras = Extras()
     logs = EventLogs(extras)
@@ -320,8 +320,8 @@ def test_settings_are_followed_live() -> None:
     assert logs.get("rm").lowest_id == 6
 
 
-def test_rms_that_are_gone_have_no_log() -> None:
-    """A log is found while its RM is registered; by default the first RM's."""
+def test_removed_rms_have_no_log() -> None:
+    """A log is found while its RM is registered; without an RM it is that of the first one."""
     logs = EventLogs(Extras())
     with pytest.raises(NotFound, match="no RM is registered"):
         logs.get()
@@ -337,8 +337,8 @@ def test_rms_that_are_gone_have_no_log() -> None:
         logs.get("rm")
 
 
-def test_closing_ends_all_logs() -> None:
-    """When the server stops no reader is left waiting."""
+def test_closing_ends_all_reads() -> None:
+    """The end of all logs wakes all readers."""
     logs = EventLogs(Extras())
     logs.begin(RM)
     logs.begin(OTHER)

@@ -1,4 +1,4 @@
-"""Readers of a log at their own pace: nothing twice, nothing missed unknowingly, others first."""
+"""Readers of a log at their own pace: no event twice, no gap unnoticed, other tasks first."""
 
 import asyncio
 
@@ -22,7 +22,7 @@ def log_of(capacity: int = 100_000) -> EventLog:
 
 
 def idle() -> bool:
-    """The scheduler has nothing to do."""
+    """True: the scheduler has nothing to do."""
     return False
 
 
@@ -31,8 +31,8 @@ def shown(event_id: int, record: EventRecord) -> bytes:
     return f"{event_id}:{record.object_id} ".encode()
 
 
-async def test_events_come_once_and_in_order() -> None:
-    """Each batch has a bounded number, until all is read; then the watch waits."""
+async def test_events_are_read_once_and_in_order() -> None:
+    """Each batch has a bounded number of events; after the last one the watch waits."""
     log = log_of()
     watch = Watch(log, 0, TimeSlices(idle), "host")
     log.append(counted(0, 5))
@@ -47,8 +47,8 @@ async def test_events_come_once_and_in_order() -> None:
     assert await asyncio.wait_for(more, PATIENCE) == (5, 1, b"5:app-5 ")
 
 
-async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
-    """A batch ends with the event that fills it."""
+async def test_the_size_of_a_batch_is_bounded() -> None:
+    """A batch ends with the event that exceeds its size."""
     log = log_of()
     log.append(counted(0, 5))
     watch = Watch(log, 0, TimeSlices(idle), "host")
@@ -57,7 +57,7 @@ async def test_a_batch_has_so_many_bytes_and_one_event_at_least() -> None:
 
 
 async def test_a_reader_may_begin_ahead() -> None:
-    """From an id that was not given out yet, it waits for just that."""
+    """A reader may begin at a future id, and waits for it."""
     log = log_of()
     watch = Watch(log, 2, TimeSlices(idle), "host")
     assert watch.waiting == 0
@@ -70,8 +70,8 @@ async def test_a_reader_may_begin_ahead() -> None:
     assert (await asyncio.wait_for(coming, PATIENCE)).first_id == 2
 
 
-async def test_whoever_reads_promptly_loses_nothing() -> None:
-    """A burst much larger than the ring is read whole and in order, if it is read in time."""
+async def test_a_prompt_reader_loses_nothing() -> None:
+    """A burst much larger than the ring is read completely and in order by a prompt reader."""
     log = log_of(capacity=100)
     watch = Watch(log, 0, TimeSlices(idle), "host")
     with log.reading():
@@ -84,8 +84,8 @@ async def test_whoever_reads_promptly_loses_nothing() -> None:
     assert told == b"".join(b"%d:app-%d " % (number, number) for number in range(15_000))
 
 
-async def test_whoever_is_behind_by_more_than_the_seconds_is_told() -> None:
-    """The ring has the events of the last seconds, and no older ones."""
+async def test_a_slow_reader_gets_an_error() -> None:
+    """The ring has the events of the last seconds, so a slower reader gets an error."""
     log = log_of(capacity=100)
     watch = Watch(log, 0, TimeSlices(idle), "host")
     with log.reading():
@@ -96,8 +96,8 @@ async def test_whoever_is_behind_by_more_than_the_seconds_is_told() -> None:
         assert overtaken.value.next_id == 3000
 
 
-async def test_events_are_written_once_for_all_who_read_them() -> None:
-    """However many watch, and wherever each begins, an event is encoded once."""
+async def test_events_are_encoded_once_for_all_readers() -> None:
+    """However many watchers read it, and wherever each begins, an event is encoded once."""
     log = log_of()
     written: list[int] = []
 
@@ -118,10 +118,10 @@ async def test_events_are_written_once_for_all_who_read_them() -> None:
     assert written == list(range(3000))
 
 
-async def test_a_batch_counts_for_the_share_beside_its_slice(
+async def test_a_batch_is_charged_beside_its_slice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Sending a batch takes time of the loop as well, even if nothing has to be encoded."""
+    """Sending a batch also uses the loop's time, and is charged even if nothing has to be encoded."""
     monkeypatch.setattr(fair, "perf_counter", lambda: 0.0)
     monkeypatch.setattr(event_watch, "SENDING_SECONDS", fair.SLICE_SECONDS)
     log, pauses = log_of(), list[float]()
@@ -132,8 +132,8 @@ async def test_a_batch_counts_for_the_share_beside_its_slice(
     assert pauses == [fair.PAUSE_FACTOR * fair.SLICE_SECONDS]
 
 
-async def test_lost_events_are_said() -> None:
-    """A reader that is too slow for the ring gets the id to continue from, and can continue."""
+async def test_lost_events_are_reported() -> None:
+    """A reader that is too slow for the ring gets the id from which it can continue."""
     log = log_of(capacity=3)
     watch = Watch(log, 0, TimeSlices(idle), "host")
     log.append(counted(0, 10))
@@ -143,8 +143,8 @@ async def test_lost_events_are_said() -> None:
     assert await watch.next(shown) == (7, 3, b"7:app-7 8:app-8 9:app-9 ")
 
 
-async def test_what_is_left_is_read_before_the_end() -> None:
-    """A log that ended is read to its end first."""
+async def test_the_remaining_events_precede_the_end() -> None:
+    """A log that has ended is read to its end first."""
     log = log_of()
     watch = Watch(log, 0, TimeSlices(idle), "host")
     log.append(counted(0, 1))

@@ -48,7 +48,7 @@ def known(server: Server) -> list[str]:
 async def test_rm_without_streams_is_forgotten(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that registered and opened no stream is forgotten at its time, with one log line."""
+    """An RM that registered and opened no stream is forgotten after its time, with one log line."""
     await Shim(channel, "one").register()
     await clock.advance(AFTER / 2)
     await Shim(channel, "two").register()
@@ -64,10 +64,10 @@ async def test_rm_without_streams_is_forgotten(
     assert server.eviction.forgotten == 2
 
 
-async def test_time_counts_from_the_end_of_the_last_stream(
+async def test_the_time_begins_when_the_last_stream_ends(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """A connected RM is never evicted; a disconnected one has its whole time from then on."""
+    """A connected RM is never evicted; after a disconnect it has its full time."""
     call, _ = await RawSession(channel).begin()
     await clock.advance(3 * AFTER)
     assert known(server) == ["rm"]
@@ -78,10 +78,10 @@ async def test_time_counts_from_the_end_of_the_last_stream(
     assert known(server) == []
 
 
-async def test_rm_that_comes_back_stays(
+async def test_an_rm_that_reconnects_is_kept(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that was disconnected for less than its time, and resumed, is not evicted at the old time."""
+    """An RM that has reconnected in time is not evicted at the old deadline."""
     session = RawSession(channel)
     call, welcome = await session.begin()
     await hang_up(server, call)
@@ -117,8 +117,8 @@ async def test_running_allocations_keep_an_rm(
     assert known(server) == []
 
 
-async def test_zero_is_never(clock: VirtualClock) -> None:
-    """With 0 no RM is forgotten."""
+async def test_zero_disables_eviction(clock: VirtualClock) -> None:
+    """With 0 no RM is evicted."""
     async with (
         serving(clock=clock, rms=RmBounds(forget_after=0)) as server,
         connected(server) as channel,
@@ -128,15 +128,15 @@ async def test_zero_is_never(clock: VirtualClock) -> None:
         assert known(server) == ["rm"]
 
 
-async def test_registration_on_its_way_counts(
+async def test_a_concurrent_registration_counts(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that registers again before its eviction is handled keeps its registration."""
+    """An RM that registers again before its eviction is handled remains registered."""
     await Shim(channel).register()
     await clock.advance(AFTER - 1)
     rm = server.rms.find("rm")
     assert rm is not None
-    # Both wait for the engine: what the clock has made due, and the registration before it.
+    # Both wait for the engine: the eviction that is due, and the earlier registration.
     registering = asyncio.create_task(server.engine.submit(RegisterRm(rm_id=RmId("rm"))))
     replacing = asyncio.create_task(server.eviction.replace(rm))
     await asyncio.gather(registering, replacing)
@@ -144,7 +144,7 @@ async def test_registration_on_its_way_counts(
 
 
 async def longest_gone(server: Server, clock: VirtualClock, channel: grpc.aio.Channel) -> tuple[Shim, Rm]:
-    """An RM that has registered and been disconnected long enough to be the one to evict."""
+    """An RM that has been disconnected long enough to be evicted."""
     shim = Shim(channel)
     await shim.register()
     await clock.advance(SETTLING)
@@ -153,20 +153,20 @@ async def longest_gone(server: Server, clock: VirtualClock, channel: grpc.aio.Ch
     return shim, chosen
 
 
-async def test_stream_on_its_way_counts(
+async def test_a_concurrent_stream_counts(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that is connected when its eviction is handled is kept, whatever the reason."""
+    """An RM that is connected when its eviction is handled is kept, whatever the reason for the eviction."""
     shim, chosen = await longest_gone(server, clock, channel)
     await shim.nodes(shim.open("UpdateNode"), node("n", vcore=1))
     await server.eviction.replace(chosen)
     assert known(server) == ["rm"]
 
 
-async def test_books_on_their_way_count(
+async def test_concurrent_objects_count(
     server: Server, clock: VirtualClock, channel: grpc.aio.Channel
 ) -> None:
-    """An RM that was chosen without books, and has a node by then, has its longer time."""
+    """An RM that was chosen without objects, and has a node when it is handled, has its longer time."""
     shim, chosen = await longest_gone(server, clock, channel)
     nodes = shim.open("UpdateNode")
     await shim.nodes(nodes, node("n", vcore=1))

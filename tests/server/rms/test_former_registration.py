@@ -1,4 +1,4 @@
-"""A request in progress when its RM registers again is of the former registration (spec § 1.6.2)."""
+"""Requests in progress when their RM registers again belong to the previous registration (spec § 1.6.2)."""
 
 import asyncio
 from types import SimpleNamespace
@@ -31,14 +31,14 @@ ASKS = si.AllocationRequest(rmID="rm", allocations=[si.Allocation() for _ in ran
     [(Kind.NODES, NODES), (Kind.APPLICATIONS, APPLICATIONS), (Kind.ALLOCATIONS, ASKS)],
     ids=["nodes", "applications", "asks"],
 )
-async def test_rejections_of_a_former_registration_are_not_told(
+async def test_rejections_of_a_previous_registration_are_not_sent(
     server: Server,
     shim: Shim,
     kind: Kind,
     message: si.NodeRequest | si.ApplicationRequest | si.AllocationRequest,
     anew: bool,
 ) -> None:
-    """An RM that registers while its request is read hears nothing of it; else it hears all."""
+    """An RM that registers while its request is read gets no answer to it; otherwise it gets all."""
     await shim.register()
     rm = server.rms.find(RmId("rm"))
     assert rm is not None

@@ -17,21 +17,21 @@ RM = RmId("rm")
 
 
 def parts(server: Server) -> list[weakref.ref[Any]]:
-    """The objects of the RM's open session; for its stream, which may be compiled, an event."""
+    """Weak references to the objects of the RM's session, and to an event of its stream."""
     rm = server.rms.get(RM, "test")
     return [weakref.ref(part) for part in (rm.streams[Kind.SESSION].closed, rm.session)]
 
 
 async def worked(session: RawSession, call: Any) -> None:
-    """The RM asks, and has its allocation."""
+    """Submit an ask, and wait for its allocation."""
     await session.replay(call)
     await session.send(call, nodes=si.NodeRequest(nodes=[node("n0", vcore=1)]))
     await session.send(call, allocations=si.AllocationRequest(allocations=[ask("k")]))
 
 
 @pytest.mark.usefixtures("collector_off")
-async def test_streams_that_were_ended_are_freed(session: RawSession, server: Server) -> None:
-    """A replaced stream leaves none of our objects, and one that says goodbye neither."""
+async def test_ended_streams_are_freed(session: RawSession, server: Server) -> None:
+    """Neither a replaced stream nor one that has said goodbye leaves any of our objects."""
     call, welcome = await session.begin()
     await worked(session, call)
     [stream, _] = parts(server)

@@ -1,4 +1,4 @@
-"""Gathering of items for the next message of a stream."""
+"""Messages of a stream wait briefly for further items."""
 
 import asyncio
 
@@ -21,11 +21,11 @@ class Context:
 
 
 class PassedContext(Context, PassedOn):
-    """The same call, which another member passes on."""
+    """The same call, passed on by another member."""
 
 
 async def gathering(context: Context) -> asyncio.Task[bool]:
-    """A stream that has just written many items, and whether it waits for more."""
+    """The task of a stream that has just written many items: whether it waits for more."""
     stream = Stream(context)
     await stream.write(b"")
     stream.wrote_items = FEW_ITEMS
@@ -34,8 +34,8 @@ async def gathering(context: Context) -> asyncio.Task[bool]:
     return task
 
 
-async def test_a_passed_stream_gathers_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A passed message costs more, over two members, so a passed call waits longer for more."""
+async def test_a_passed_stream_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A passed message costs more, because two members handle it, so it waits longer for further items."""
     monkeypatch.setattr(streams, "GATHER_SECONDS", 0.0)
     monkeypatch.setattr(streams, "PASSED_GATHER_SECONDS", 3600.0)
     assert await (await gathering(Context())) is False

@@ -39,7 +39,7 @@ def entry(kind: Kind, number: int = 0, added: str = "", removed: str = "", size:
 
 
 def answers(number: int) -> Entry:
-    """A marker of answers, which were passed on when they were read."""
+    """An entry for answers, which were passed on when they were read."""
     return Entry(Kind.SESSION, number)
 
 
@@ -59,7 +59,7 @@ def shown(taken: Entry) -> tuple[Kind, int, str, str]:
 
 
 async def taken_of(*entries: Entry) -> list[tuple[Kind, int, str, str]]:
-    """The requests carried out for these entries."""
+    """The requests that are carried out for these entries."""
     intake = Intake()
     for each in entries:
         intake.put(each)
@@ -71,14 +71,14 @@ async def taken_of(*entries: Entry) -> list[tuple[Kind, int, str, str]]:
 
 
 @pytest.mark.parametrize("kind", REQUESTS)
-async def test_what_waits_of_one_kind_is_one_request(kind: Kind) -> None:
-    """Its items are in order, under the number of the last, for the RM of the first."""
+async def test_queued_requests_of_a_kind_are_joined(kind: Kind) -> None:
+    """The items of joined requests are in order, under the number of the last, for the RM of the first."""
     assert await taken_of(*(entry(kind, n, f"{n}{n}") for n in (1, 2, 3))) == [(kind, 3, "112233", "")]
 
 
 @pytest.mark.parametrize("kind", REMOVED)
-async def test_removals_are_joined_behind_additions(kind: Kind) -> None:
-    """A request's additions are carried out first, and were sent first here."""
+async def test_removals_are_joined_after_additions(kind: Kind) -> None:
+    """Removals of a request are carried out last, so earlier removals are not joined with later additions."""
     assert await taken_of(
         entry(kind, 1, "a"),
         entry(kind, 2, "b", "A"),
@@ -88,8 +88,8 @@ async def test_removals_are_joined_behind_additions(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", REMOVED)
-async def test_an_addition_is_not_carried_out_before_an_earlier_removal(kind: Kind) -> None:
-    """An item that is removed and then added again exists in the end, however many requests that takes."""
+async def test_an_addition_does_not_overtake_a_removal(kind: Kind) -> None:
+    """An item that is removed and added again exists in the end, because these requests are not joined."""
     assert await taken_of(
         entry(kind, 1, "", "a"),
         entry(kind, 2, "a"),
@@ -99,16 +99,16 @@ async def test_an_addition_is_not_carried_out_before_an_earlier_removal(kind: Ki
     ) == [(kind, 1, "", "a"), (kind, 3, "ab", "a"), (kind, 5, "a", "bc")]
 
 
-async def test_kinds_are_not_mixed() -> None:
-    """Each keeps its place among those of other kinds."""
+async def test_kinds_are_not_joined() -> None:
+    """Requests of different kinds keep their order."""
     nodes, apps = Kind.NODES, Kind.APPLICATIONS
     assert await taken_of(
         entry(nodes, 1, "a"), entry(apps, 2, "x"), entry(apps, 3, "y"), entry(nodes, 4, "b")
     ) == [(nodes, 1, "a", ""), (apps, 3, "xy", ""), (nodes, 4, "b", "")]
 
 
-async def test_what_only_a_session_says_is_carried_out_by_itself() -> None:
-    """No request is joined with it or across it, nor are two of them."""
+async def test_requests_of_the_session_are_not_joined() -> None:
+    """Requests that only a session has are joined with no other request, and no others across them."""
     kind = Kind.ALLOCATIONS
     found = await taken_of(entry(kind, 1, "a"), said(2), said(3), entry(kind, 4, "b"))
     assert [each[:2] for each in found] == [
@@ -119,8 +119,8 @@ async def test_what_only_a_session_says_is_carried_out_by_itself() -> None:
     ]
 
 
-async def test_answers_only_count_and_hold_up_no_joining() -> None:
-    """Requests before and after them are joined; the counted number is the last of all."""
+async def test_answers_do_not_prevent_joining() -> None:
+    """Requests before and after answers are joined; the number that counts is the last."""
     kind = Kind.ALLOCATIONS
     assert await taken_of(entry(kind, 1, "a"), answers(2), entry(kind, 3, "b"), answers(4)) == [
         (kind, 4, "ab", "")
@@ -132,13 +132,13 @@ async def test_answers_only_count_and_hold_up_no_joining() -> None:
     ]
 
 
-async def test_streams_without_numbers_are_joined_too() -> None:
-    """On the streams of `si.v1` nothing is numbered."""
+async def test_requests_without_numbers_are_joined() -> None:
+    """Requests of the streams of `si.v1`, which have no numbers, are joined as well."""
     assert await taken_of(entry(Kind.NODES, 0, "a"), entry(Kind.NODES, 0, "b")) == [(Kind.NODES, 0, "ab", "")]
 
 
-async def test_what_is_joined_is_bounded_in_items() -> None:
-    """No more items than a request should have; a larger one is carried out as received."""
+async def test_joined_requests_are_bounded() -> None:
+    """Joined requests have a bounded number of items; a larger request is carried out as received."""
     kind, half = Kind.ALLOCATIONS, MAX_JOINED // 2
     found = await taken_of(
         entry(kind, 1, "a" * half),
@@ -155,7 +155,7 @@ async def test_what_is_joined_is_bounded_in_items() -> None:
     ]
 
 
-async def test_what_was_taken_does_not_change() -> None:
+async def test_a_request_in_progress_does_not_change() -> None:
     """A request in progress gets none of the later items."""
     intake = Intake()
     intake.put(entry(Kind.NODES, 1, "a"))
@@ -169,8 +169,8 @@ async def test_what_was_taken_does_not_change() -> None:
     assert shown(second) == (Kind.NODES, 3, "c", "")
 
 
-async def test_nobody_reads_while_too_much_waits() -> None:
-    """Above the bound reading stops, and continues as soon as enough was taken."""
+async def test_reading_stops_above_the_bound() -> None:
+    """Above the bound reading stops, and continues as soon as enough requests were taken."""
     intake = Intake()
     intake.put(said(1, bytes(MAX_WAITING)))
     intake.put(said(2, bytes(100)))
@@ -181,8 +181,8 @@ async def test_nobody_reads_while_too_much_waits() -> None:
     await asyncio.wait_for(reading, PATIENCE)
 
 
-async def test_many_small_requests_count_for_more_than_their_bytes() -> None:
-    """Empty ones are bounded in number."""
+async def test_small_requests_are_bounded_in_number() -> None:
+    """Empty requests are bounded in number."""
     intake, count = Intake(), 0
     while True:
         reading = asyncio.ensure_future(intake.room())
@@ -195,8 +195,8 @@ async def test_many_small_requests_count_for_more_than_their_bytes() -> None:
     reading.cancel()
 
 
-async def test_whoever_takes_waits_for_what_comes() -> None:
-    """A single request is taken at once."""
+async def test_taking_waits_for_a_request() -> None:
+    """A waiting task takes a single request at once."""
     intake = Intake()
     taking = asyncio.ensure_future(intake.take())
     await asyncio.sleep(0)
@@ -207,14 +207,14 @@ async def test_whoever_takes_waits_for_what_comes() -> None:
     assert found.number == 1
 
 
-async def test_in_a_rush_the_next_ones_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Requests in a burst are joined, though each was received alone."""
-    # However slow the machine is, these come close enough, and the wait is long enough.
+async def test_a_burst_is_joined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Requests in a burst are joined, although each arrives separately."""
+    # Even on a slow machine these are close enough, and the wait is long enough.
     monkeypatch.setattr(module, "RUSH_SECONDS", 60.0)
     monkeypatch.setattr(module, "RUSH_PAUSE", 0.2)
     intake = Intake()
     alone = 0
-    # The first are carried out one by one: nobody knows that there is a rush.
+    # The first requests are carried out one by one, before a burst is recognized.
     for number in range(1, module.CLOSE):
         intake.put(entry(Kind.NODES, number, "a"))
         alone += (await intake.take()) is not None
@@ -230,8 +230,8 @@ async def test_in_a_rush_the_next_ones_are_waited_for(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize("what", ["many", "the end"])
-async def test_a_rush_waits_no_longer_than_it_has_to(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
-    """With enough requests, or when none can follow, there is no wait."""
+async def test_a_burst_waits_no_longer_than_necessary(monkeypatch: pytest.MonkeyPatch, what: str) -> None:
+    """With enough requests, or after the last one, there is no wait."""
     monkeypatch.setattr(module, "RUSH_SECONDS", 60.0)
     monkeypatch.setattr(module, "RUSH_PAUSE", 3600.0)
     intake = Intake()
@@ -245,8 +245,8 @@ async def test_a_rush_waits_no_longer_than_it_has_to(monkeypatch: pytest.MonkeyP
     assert found.number == count
 
 
-async def test_what_waits_is_carried_out_before_the_end() -> None:
-    """The end follows them, and is repeated for further calls."""
+async def test_queued_requests_precede_the_end() -> None:
+    """The end follows all queued requests, and is returned to all later calls."""
     intake = Intake()
     intake.put(said(1))
     intake.put(said(2))
@@ -258,8 +258,8 @@ async def test_what_waits_is_carried_out_before_the_end() -> None:
     assert await intake.take() is None
 
 
-async def test_a_failure_comes_behind_what_waits() -> None:
-    """Requests before the fault are carried out; the first end counts."""
+async def test_queued_requests_precede_a_failure() -> None:
+    """Requests before the fault are carried out; only the first end counts."""
     intake = Intake()
     intake.put(said(1))
     intake.end(ValueError("no sense"))
@@ -273,8 +273,8 @@ async def test_a_failure_comes_behind_what_waits() -> None:
 
 
 @pytest.mark.parametrize("failure", [None, ValueError("no sense")])
-async def test_the_end_wakes_whoever_waits(failure: Exception | None) -> None:
-    """This holds also without a request before it."""
+async def test_the_end_wakes_a_waiting_task(failure: Exception | None) -> None:
+    """A waiting task is woken by the end, without a request before it."""
     intake = Intake()
     taking: asyncio.Future[Any] = asyncio.ensure_future(intake.take())
     await asyncio.sleep(0)

@@ -45,7 +45,7 @@ def read_ask(raw: bytes, reader: AskReader | None = None) -> Ask:
 
 @pytest.mark.slow
 async def test_pod_with_the_most_labels_is_placed(shim: Shim) -> None:
-    """The pod with most labels that etcd can hold is accepted like any other, and displayed with them."""
+    """A pod with the most labels that etcd can hold is accepted, and displayed with them."""
     calls = await shim.set_up()
     await shim.ask(calls[0], ask("k", allocationTags=labels(MOST_LABELS)))
     assert await new_allocations(calls[0], 1) == {"k": "n0"}
@@ -54,7 +54,7 @@ async def test_pod_with_the_most_labels_is_placed(shim: Shim) -> None:
 @pytest.mark.parametrize(
     "reader", [AskReader(RM), AskingReader(RM, sp.BY_ASK), AskingReader(RM, sp.BY_ALL_TAGS)]
 )
-def test_names_of_kubernetes_are_taken(reader: AskReader) -> None:
+def test_the_longest_names_of_kubernetes_are_accepted(reader: AskReader) -> None:
     """The longest names of labels and resources fit, and so do the largest annotations."""
     tags = {f"kubernetes.io/label/{LONGEST}": "v" * 63}
     wire = ask(
@@ -81,14 +81,14 @@ async def test_groups_and_tags_of_an_application_are_counted_by_bytes() -> None:
     assert len(taken.tags) == 1001
 
 
-async def test_group_that_nobody_can_name_is_left_out() -> None:
-    """A group with control characters can stand in no limit, so it does not end its application."""
+async def test_an_invalid_group_is_left_out() -> None:
+    """A group with control characters is left out, and its application is accepted."""
     ugi = si.UserGroupInformation(user="u", groups=["a\tb", "dev", "no\u00a0break"])
     assert (await read_application(application("a", ugi=ugi))).user.groups == ("dev",)
 
 
 async def read_application(wire: si.AddApplicationRequest) -> Any:
-    """The application as it reaches the core."""
+    """The application as the core receives it."""
     raw = si.ApplicationRequest(new=[wire]).SerializeToString()
     steps = await application_batch(AskReader(RM), await split(raw, APPLICATION_REQUEST, pace()), 10, pace())
     [step] = steps.steps
@@ -96,8 +96,8 @@ async def read_application(wire: si.AddApplicationRequest) -> Any:
     return step.new[0]
 
 
-async def test_node_with_thousands_of_resource_types_is_used(shim: Shim) -> None:
-    """Device plugins may name any number of resources, on one node and in one ask."""
+async def test_a_node_with_thousands_of_resources_is_used(shim: Shim) -> None:
+    """One node and one ask may have thousands of resources, as device plugins may name them."""
     calls = await shim.set_up()
     types = {f"example.com/device-{number}": 1 for number in range(1000)}
     devices = resource(vcore=1000, **types)
@@ -111,10 +111,10 @@ CREATE = si.NodeInfo.CREATE
 
 
 @pytest.mark.parametrize("tags", [TOO_MUCH, labels(250_000), {"bad\nkey": ""}, {"k" * 513: ""}])
-async def test_what_runs_is_counted_without_what_describes_it(
+async def test_a_running_allocation_is_accepted_without_its_tags(
     shim: Shim, server: Server, tags: dict[str, str]
 ) -> None:
-    """Too large tags do not leave an allocation uncounted, its own or a foreign one."""
+    """An allocation with too large tags, its own or a foreign one, is accepted without them."""
     calls = await shim.set_up()
     mine = ask("mine", nodeID="n0", vcore=300, allocationTags=tags)
     await shim.ask(calls[0], mine)
@@ -131,21 +131,21 @@ async def test_what_runs_is_counted_without_what_describes_it(
 
 @pytest.mark.parametrize("tags", [TOO_MUCH, labels(250_000), {"bad\nkey": ""}])
 def test_pending_ask_keeps_its_tags_or_is_refused(tags: dict[str, str]) -> None:
-    """An RM may judge asks by their tags, so no pending ask is accepted without them."""
+    """A pending ask with too large tags is rejected, because an RM may judge asks by their tags."""
     with pytest.raises(BadItem):
         read_ask(ask("k", allocationTags=tags).SerializeToString())
 
 
-def test_tags_with_a_meaning_stay_with_what_runs() -> None:
-    """Age and required node count although the tags beside them are too large."""
+def test_tags_with_a_meaning_are_kept() -> None:
+    """Creation time and required node are kept, although the other tags are too large."""
     tags = {"creationTime": "1700000000", "yunikorn.apache.org/requiredNode": "n0", **TOO_MUCH}
     read = read_ask(ask("k", nodeID="n0", allocationTags=tags).SerializeToString())
     assert (read.create_time, read.ask_class.required_node) == (1_700_000_000, "n0")
     assert set(read.tags) == set(tags) - set(TOO_MUCH)
 
 
-def test_what_runs_is_counted_without_an_impossible_task_group() -> None:
-    """A task group that is no name ends an ask, but not an allocation."""
+def test_a_running_allocation_is_accepted_without_its_task_group() -> None:
+    """An invalid task group is left out of an allocation, and rejects an ask."""
     assert read_ask(running(taskGroupName="a\nb")).task_group == ""
     with pytest.raises(BadItem, match="taskGroupName holds control characters"):
         read_ask(ask("k", taskGroupName="a\nb").SerializeToString())
@@ -159,8 +159,8 @@ def test_what_runs_is_counted_without_an_impossible_task_group() -> None:
         ({"resourcePerAlloc": resource(**{"r\t": 1})}, "resourcePerAlloc name holds control"),
     ],
 )
-def test_what_runs_is_refused_for_what_counts(fields: dict[str, Any], reason: str) -> None:
-    """Leaving out tags does not mend an id or an amount, and the reason names these."""
+def test_a_running_allocation_needs_valid_ids_and_amounts(fields: dict[str, Any], reason: str) -> None:
+    """An allocation with an invalid id or amount is rejected for that, in spite of too large tags."""
     with pytest.raises(BadItem, match=reason):
         read_ask(running(allocationTags=TOO_MUCH, **fields))
 
@@ -176,8 +176,8 @@ def running(**fields: Any) -> bytes:
 
 
 @pytest.mark.parametrize("attributes", [TOO_MUCH, {"bad\nkey": ""}])
-async def test_node_is_taken_without_what_describes_it(attributes: dict[str, str]) -> None:
-    """No allocation on a node would count without it, so attributes do not prevent it."""
+async def test_a_node_is_accepted_without_its_attributes(attributes: dict[str, str]) -> None:
+    """A node with invalid attributes is accepted without them, as its allocations depend on it."""
     wire = node("n1", vcore=1)
     wire.attributes.update({**attributes, "si/node-partition": "gpu"})
     raw = si.NodeRequest(nodes=[wire]).SerializeToString()
@@ -188,8 +188,8 @@ async def test_node_is_taken_without_what_describes_it(attributes: dict[str, str
     assert taken.attributes == {"si/node-partition": "gpu"}
 
 
-async def test_item_of_empty_fields_holds_up_nobody(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
-    """Fields without content are examined up to a number, whatever the item's size."""
+async def test_an_item_of_empty_fields_is_rejected(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
+    """Empty fields of an item are examined up to a number, whatever the item's size."""
     item = b"\x0a\x01k" + b"\x12\x00" * (MAX_ITEM_BYTES // 2 - 100)
     allocations = si.AllocationRequest(rmID="rm").SerializeToString()
     raw = allocations + b"\x22" + length(item) + item

@@ -1,4 +1,4 @@
-"""Levels of the log that RMs request by their extra configurations, in force while they are registered."""
+"""Log levels that RMs request by their extra configurations, in force while they are registered."""
 
 import difflib
 from collections.abc import Callable
@@ -31,22 +31,22 @@ pytestmark = pytest.mark.usefixtures("usual_levels")
 
 @pytest.fixture
 def debugs(server: Server) -> Callable[[], bool]:
-    """Whether turns are logged in detail."""
+    """True if turns are logged in detail."""
     return lambda: levels().threshold(TURNS).debugs
 
 
 async def update(shim: Shim, config: str = "", level: str = "") -> None:
-    """Change the RM's configuration, with an extra configuration if it is to have a level."""
+    """Change the RM's configuration, with an extra configuration unless the level is None."""
     request = pb.UpdateConfigurationRequest(rm_id=shim.rm_id, config=config)
     if level:
         request.extra_config[SCHEDULER] = level
     await AdminStub(shim.channel).UpdateConfiguration(request)
 
 
-async def test_a_level_holds_while_its_rm_wants_it(
+async def test_a_level_is_in_force_while_its_rm_requests_it(
     shim: Shim, channel: Any, debugs: Callable[[], bool]
 ) -> None:
-    """It lasts from registration until the RM's next update, in any form."""
+    """A level is in force from registration until the RM's next update, in any form."""
     other = Shim(channel, "other")
     await shim.register(extraConfig={SCHEDULER: "DEBUG"})
     assert debugs()
@@ -65,7 +65,7 @@ async def test_a_level_holds_while_its_rm_wants_it(
 
 
 async def test_a_refused_registration_changes_nothing(shim: Shim, debugs: Callable[[], bool]) -> None:
-    """A refused registration requests nothing; an earlier one remains valid."""
+    """A refused registration requests no level; an earlier registration remains in force."""
     with pytest.raises(grpc.aio.AioRpcError):
         await shim.register(BAD_CONFIG, extraConfig={SCHEDULER: "debug"})
     assert not debugs()
@@ -75,8 +75,8 @@ async def test_a_refused_registration_changes_nothing(shim: Shim, debugs: Callab
     assert debugs()
 
 
-async def test_an_operator_silences_an_rm(shim: Shim, channel: Any, debugs: Callable[[], bool]) -> None:
-    """The operator's level counts until its removal."""
+async def test_an_operator_overrides_an_rm(shim: Shim, channel: Any, debugs: Callable[[], bool]) -> None:
+    """The operator's level is in force until its removal."""
     await shim.register(extraConfig={"log.level": "debug"})
     admin = AdminStub(channel)
     await admin.SetLogLevel(pb.SetLogLevelRequest(logger="core.scheduler", level="info"))
@@ -85,8 +85,8 @@ async def test_an_operator_silences_an_rm(shim: Shim, channel: Any, debugs: Call
     assert debugs()
 
 
-async def test_what_cannot_be_followed_is_told(shim: Shim, debugs: Callable[[], bool]) -> None:
-    """The line has key and value; the other extra configuration applies."""
+async def test_unusable_levels_are_logged(shim: Shim, debugs: Callable[[], bool]) -> None:
+    """The line has key and value of an unusable level; the other extra configuration applies."""
     extra = {
         SCHEDULER: "debug",
         "log.core.engine.level": "loud",
@@ -114,8 +114,8 @@ async def test_what_cannot_be_followed_is_told(shim: Shim, debugs: Callable[[], 
     assert slip["reason"] == "it means nothing, did you mean log.<logger>.level?"
 
 
-def test_what_is_told_and_kept_is_bounded() -> None:
-    """However many levels an RM requests, a few are named, and only those of real loggers are stored."""
+def test_logged_and_stored_levels_are_bounded() -> None:
+    """However many levels an RM requests, a few are logged, and only those of existing loggers are stored."""
     names = [*NAMES, *(f"core.none{number}" for number in range(1000))]
     given = {f"log.{name}.level": "debug" for name in names}
     rm_levels = RmLogLevels({RmId("rm"): given}.__getitem__)
@@ -136,8 +136,8 @@ def test_what_is_told_and_kept_is_bounded() -> None:
 
 @pytest.mark.pure
 @pytest.mark.parametrize("name", ["core.none", "shim.none", "none"])
-def test_the_largest_extra_configuration_is_followed_in_a_short_step(name: str) -> None:
-    """The loop does it at once, whatever the names are: a few lines for each entry."""
+def test_the_largest_extra_configuration_is_applied_quickly(name: str) -> None:
+    """The largest extra configuration is applied in one step of the loop, in a few lines per entry."""
     ours = licorne_core.__path__[0], licorne_server.__path__[0]
     given = {f"log.{name}{number}.level": "5" for number in range(MAX_EXTRA_ENTRIES)}
     rm_levels = RmLogLevels({RmId("rm"): given}.__getitem__)
@@ -146,7 +146,7 @@ def test_the_largest_extra_configuration_is_followed_in_a_short_step(name: str) 
     assert lines.total() < 25 * MAX_EXTRA_ENTRIES
 
 
-def test_names_are_compared_only_for_what_is_told() -> None:
+def test_suggestions_are_computed_for_logged_names_only() -> None:
     """Suggestions are computed only for logged names, whatever the number of keys."""
 
     def follow(count: int) -> None:
@@ -160,8 +160,8 @@ def test_names_are_compared_only_for_what_is_told() -> None:
 
 
 @pytest.mark.parametrize("number", range(-1, 6))
-def test_numbers_are_levels_too(number: int) -> None:
-    """The older core's seven levels are supported by number, and those above `error` are `error`."""
+def test_numbers_are_valid_levels(number: int) -> None:
+    """The older core's seven levels are supported as numbers; those above `error` are `error`."""
     given = {SCHEDULER: str(number)}
     rm_levels = RmLogLevels({RmId("rm"): given}.__getitem__)
     with capture_logs() as lines:

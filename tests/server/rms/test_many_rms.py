@@ -1,4 +1,4 @@
-"""Many RMs: what they cost each other, counted and not timed, and their maximum number."""
+"""Many RMs: their cost for each other, counted and not timed, and their maximum number."""
 
 from pathlib import Path
 
@@ -16,13 +16,13 @@ FOLDERS = [Path(package.__path__[0]) for package in (licorne_core, licorne_serve
 
 @pytest.mark.pure
 def test_an_ask_costs_the_same_however_many_rms_are_connected() -> None:
-    """Idle sessions of others are not examined on the way of an ask."""
+    """Idle sessions of other RMs are not examined on the way of an ask."""
     few, many = (trace_one_ask(FOLDERS, others) for others in (1, 6))
     assert many.calls == few.calls
 
 
-async def test_a_full_house_takes_only_its_own() -> None:
-    """A registered RM may register again, over either service, and a new one is refused."""
+async def test_a_full_server_accepts_registered_rms_only() -> None:
+    """With the maximum of RMs a registered RM may register again, over either service, but no new one."""
     async with serving(rms=RmBounds(number=2)) as server, connected(server) as channel:
         await Shim(channel, "one").register()
         await Shim(channel, "two").register()

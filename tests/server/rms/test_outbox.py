@@ -19,13 +19,13 @@ def payload(data: bytes, sort: str = "new", kind: Kind = Kind.ALLOCATIONS, items
 
 @pytest.fixture
 def holds() -> list[bool]:
-    """The calls of the outbox about holding the RM."""
+    """Records the holds of the RM that the outbox requests."""
     return []
 
 
 @pytest.fixture
 def outbox(holds: list[bool]) -> Outbox:
-    """An empty one with small bounds."""
+    """An empty outbox with small bounds."""
     return Outbox(holds.append, SMALL)
 
 
@@ -45,15 +45,15 @@ def send_one(outbox: Outbox, number: int) -> None:
     outbox.sending(batch, number)
 
 
-def test_neighbours_of_a_sort_leave_as_one(outbox: Outbox) -> None:
-    """Messages of one sort are joined; another sort in between keeps its place."""
+def test_consecutive_messages_of_a_sort_are_joined(outbox: Outbox) -> None:
+    """Consecutive messages of one sort are joined; another sort in between keeps its place."""
     for data, sort in ((b"a", "new"), (b"b", "new"), (b"c", "released"), (b"d", "new")):
         outbox.put(payload(data, sort))
     assert drain(outbox) == [(Kind.ALLOCATIONS, part) for part in (b"ab", b"c", b"d")]
 
 
 def test_kinds_keep_their_order_on_one_stream(outbox: Outbox) -> None:
-    """A stream of all kinds sends them in order; nothing is joined across another kind."""
+    """A stream of all kinds sends messages in order; nothing is joined across another kind."""
     outbox.put(payload(b"a"))
     outbox.put(payload(b"n", "nodes", Kind.NODES))
     outbox.put(payload(b"b"))
@@ -61,7 +61,7 @@ def test_kinds_keep_their_order_on_one_stream(outbox: Outbox) -> None:
 
 
 def test_streams_of_a_kind_do_not_wait_for_others(outbox: Outbox) -> None:
-    """Each kind has its own order: messages of another kind remain."""
+    """A stream of one kind sends its messages in order, and leaves those of other kinds."""
     outbox.put(payload(b"n", "nodes", Kind.NODES))
     outbox.put(payload(b"a"))
     outbox.put(payload(b"b"))
@@ -73,7 +73,7 @@ def test_streams_of_a_kind_do_not_wait_for_others(outbox: Outbox) -> None:
     ("size", "items"), [(1, MAX_RESPONSE_ITEMS // 2), (MAX_RESPONSE_BYTES // 2, 1)], ids=["items", "bytes"]
 )
 def test_joined_messages_are_bounded(size: int, items: int) -> None:
-    """No message grows beyond what one response may carry."""
+    """No joined message exceeds the size of a response."""
     outbox = Outbox(lambda _: None, OutboxBounds(high=2**20, low=2**10, cap=2**20))
     for _ in range(3):
         outbox.put(payload(bytes(size), items=items))
@@ -81,15 +81,15 @@ def test_joined_messages_are_bounded(size: int, items: int) -> None:
 
 
 def test_unsent_message_stays(outbox: Outbox) -> None:
-    """A message that was peeked at and not sent is still the next."""
+    """A message that was peeked at and not sent remains the next one."""
     outbox.put(payload(b"a"))
     first = outbox.peek(ALL)
     outbox.put(payload(b"b", "released"))
     assert outbox.peek(ALL) == first
 
 
-def test_full_outbox_holds_the_rm_back(outbox: Outbox, holds: list[bool]) -> None:
-    """Above high water the RM is on hold and its readers wait; below low water both continue."""
+def test_a_full_outbox_puts_the_rm_on_hold(outbox: Outbox, holds: list[bool]) -> None:
+    """Above high water the RM is on hold and its reader waits; below low water both continue."""
     while not holds:
         outbox.put(payload(bytes(1000), sort=f"{outbox.messages}"))
     assert holds == [True]
@@ -99,8 +99,8 @@ def test_full_outbox_holds_the_rm_back(outbox: Outbox, holds: list[bool]) -> Non
     assert outbox.room.is_set()
 
 
-def test_what_is_not_acknowledged_holds_back_but_lets_readers_read(outbox: Outbox, holds: list[bool]) -> None:
-    """Acknowledgements are read by the reader: it must not wait for them."""
+def test_unacknowledged_messages_put_the_rm_on_hold(outbox: Outbox, holds: list[bool]) -> None:
+    """Unacknowledged messages put the RM on hold, but its reader continues, as it reads acknowledgements."""
     number = 0
     while not holds:
         number += 1
@@ -124,7 +124,7 @@ def test_sent_messages_are_kept_until_acknowledged(outbox: Outbox) -> None:
     assert outbox.after(3) == []
 
 
-def test_rm_that_never_acknowledges_loses_only_its_resumption(outbox: Outbox) -> None:
+def test_an_rm_that_never_acknowledges_loses_its_resumption_only(outbox: Outbox) -> None:
     """At the cap sent messages are dropped, queued ones are kept, and memory is bounded."""
     number = 0
     while outbox.after(0) is not None:
@@ -136,8 +136,8 @@ def test_rm_that_never_acknowledges_loses_only_its_resumption(outbox: Outbox) ->
     assert outbox.after(number) is not None
 
 
-def test_outbox_that_nobody_takes_is_dropped_at_the_cap(outbox: Outbox) -> None:
-    """Beyond the cap everything is dropped at once and nothing is accepted any more."""
+def test_an_unread_outbox_is_dropped_at_the_cap(outbox: Outbox) -> None:
+    """Beyond the cap all messages are dropped, and none are accepted any more."""
     while not outbox.overflowed:
         outbox.put(payload(bytes(1000)))
     assert (outbox.size, outbox.messages) == (0, 0)
@@ -149,7 +149,7 @@ def test_outbox_that_nobody_takes_is_dropped_at_the_cap(outbox: Outbox) -> None:
     assert drain(outbox) == [(Kind.ALLOCATIONS, b"anew")]
 
 
-def test_many_small_messages_count_for_more_than_their_bytes(outbox: Outbox) -> None:
+def test_small_messages_are_bounded_in_number(outbox: Outbox) -> None:
     """The number of messages is bounded as well."""
     count = 0
     while not outbox.overflowed:
@@ -167,8 +167,8 @@ async def test_waiting_ends_with_the_next_message(outbox: Outbox) -> None:
     await waiting
 
 
-async def test_a_message_wakes_the_writer_of_its_kind_alone(outbox: Outbox) -> None:
-    """The other streams of an RM are not woken by messages of other kinds; `wake` is for all."""
+async def test_a_message_wakes_the_writer_of_its_kind_only(outbox: Outbox) -> None:
+    """Messages of other kinds do not wake a stream; `wake` wakes all."""
     kinds = (Kind.NODES, Kind.APPLICATIONS, Kind.ALLOCATIONS)
     waiting = {kind: asyncio.create_task(outbox.wait((kind,))) for kind in kinds}
     await asyncio.sleep(0)
@@ -186,7 +186,7 @@ def check(number: int, items: int = 1) -> Payload:
 
 
 def test_predicate_checks_come_last(outbox: Outbox) -> None:
-    """The RM judges them the better, the more messages it has: even later ones precede checks."""
+    """Even later messages precede checks, so that the RM judges with full knowledge."""
     outbox.put(check(1))
     outbox.put(payload(b"a"))
     outbox.put(check(2))
@@ -195,16 +195,16 @@ def test_predicate_checks_come_last(outbox: Outbox) -> None:
     assert [data for _, data in drain(outbox)] == [b"a", b"drain", b"b", b"12"]
 
 
-def test_predicate_checks_hold_up_no_joining(outbox: Outbox) -> None:
-    """Messages of another kind are neighbours though checks came between them."""
+def test_checks_do_not_prevent_joining(outbox: Outbox) -> None:
+    """Messages of another kind are joined across checks."""
     outbox.put(payload(b"a"))
     outbox.put(check(1))
     outbox.put(payload(b"b"))
     assert [data for _, data in drain(outbox)] == [b"ab", b"1"]
 
 
-def test_joined_checks_know_the_last_of_them(outbox: Outbox) -> None:
-    """A batch has the last check in it, so that its time can begin when it was written."""
+def test_joined_checks_have_the_last_number(outbox: Outbox) -> None:
+    """A batch has the number of its last check, so that the time can begin when it was written."""
     for number, items in ((3, 3), (500, 497), (990, 490), (1001, 11)):
         outbox.put(check(number, items))
     first = outbox.peek(ALL)
@@ -221,8 +221,8 @@ def test_joined_checks_know_the_last_of_them(outbox: Outbox) -> None:
     assert last.last_check == 0
 
 
-def test_checks_that_are_sent_again_are_known_as_such(outbox: Outbox) -> None:
-    """A batch retained until its acknowledgement has its last check as well."""
+def test_repeated_checks_have_the_last_number(outbox: Outbox) -> None:
+    """A batch that is stored for acknowledgement has the number of its last check as well."""
     for number, message in enumerate((payload(b"a"), check(7)), 1):
         outbox.put(message)
         send_one(outbox, number)
@@ -233,7 +233,7 @@ def test_checks_that_are_sent_again_are_known_as_such(outbox: Outbox) -> None:
 
 
 def test_streams_of_other_kinds_never_get_checks(outbox: Outbox) -> None:
-    """Only a session can carry them."""
+    """Checks are only sent over a session."""
     outbox.put(check(1))
     assert outbox.peek((Kind.ALLOCATIONS,)) is None
 
@@ -243,8 +243,8 @@ def victims(number: int) -> Payload:
     return Payload(Kind.VICTIMS, "victims", b"%d" % number, 1, last_check=number)
 
 
-def test_checks_of_both_kinds_have_one_order(outbox: Outbox) -> None:
-    """They are numbered together, so that none is overtaken; each kind joins with its own."""
+def test_checks_of_both_kinds_are_sent_in_order(outbox: Outbox) -> None:
+    """Checks of both kinds are sent in the order of their numbers, and joined by kind."""
     for message in (check(1), check(2), victims(3), payload(b"a"), victims(4), check(5)):
         outbox.put(message)
     assert outbox.messages == 6
@@ -271,7 +271,7 @@ def test_between_the_water_marks_nothing_changes(outbox: Outbox, holds: list[boo
     assert outbox.size < SMALL.low <= min(sizes)
 
 
-def test_an_older_acknowledgement_brings_nothing_back(outbox: Outbox) -> None:
+def test_an_older_acknowledgement_restores_nothing(outbox: Outbox) -> None:
     """An acknowledged message is dropped, even if an earlier number is acknowledged after it."""
     for number in (1, 2, 3):
         outbox.put(payload(bytes(10)))
@@ -284,8 +284,8 @@ def test_an_older_acknowledgement_brings_nothing_back(outbox: Outbox) -> None:
     assert [sent.number for sent in left] == [3]
 
 
-def test_whatever_is_alone_is_taken(outbox: Outbox) -> None:
-    """A message beyond low water that can wait elsewhere is accepted once the outbox is empty."""
+def test_a_large_message_is_accepted_by_an_empty_outbox(outbox: Outbox) -> None:
+    """A message that can wait elsewhere is accepted above low water if the outbox is empty."""
     assert outbox.offer(payload(bytes(100)))
     assert not outbox.offer(payload(bytes(SMALL.low)))
     send_one(outbox, 1)

@@ -1,4 +1,4 @@
-"""Requests that are read ahead of execution, on a loop that the test moves."""
+"""Requests that are read before earlier ones are carried out, on a loop that the test moves."""
 
 import asyncio
 from collections.abc import Iterator
@@ -27,9 +27,9 @@ def site() -> Iterator[Site]:
 
 @pytest.fixture
 def rm(site: Site) -> WireRm:
-    """An RM with checks, with a node and an application; a missing answer counts as refusal."""
+    """An RM with checks, a node and an application; a missing answer counts as refusal."""
     rm = WireRm(site, "rm1", [])
-    # By its instance the RM says what silence means.
+    # The number of the instance determines what a missing answer means.
     rm.connection.instance = 1
     rm.begin_session(GOOD[0], is_asked=True)
     rm.begin_replay()
@@ -42,15 +42,15 @@ def rm(site: Site) -> WireRm:
     return rm
 
 
-def test_an_answer_does_not_wait_behind_asks(site: Site, rm: WireRm) -> None:
-    """It counts from the time it was read, though earlier asks are not carried out yet."""
+def test_an_answer_overtakes_asks(site: Site, rm: WireRm) -> None:
+    """An answer counts from the time it was read, although earlier asks are not carried out yet."""
     rm.say(ALLOCATIONS, [AskItem("first", "a0", ONE)])
     rm.connection.flow(KINDS)
     site.rest()
     rm.listen()
     rm.say(ALLOCATIONS, [AskItem(f"k{number}", "a0", ONE) for number in range(200)])
     rm.answer(0, (), 1, as_list=True)
-    # So few rounds that most asks still wait.
+    # So few rounds that most asks are still queued.
     rm.connection.flow([WHOLE], rounds=30)
     [report] = site.scheduler.views.partitions()
     assert report.pending_asks < 150
@@ -60,8 +60,8 @@ def test_an_answer_does_not_wait_behind_asks(site: Site, rm: WireRm) -> None:
     assert books_of(site.scheduler, "rm1").keys["a0", "first"].node_id == "n0"
 
 
-def test_a_check_that_was_lost_on_its_way_has_a_deadline_too(site: Site, rm: WireRm) -> None:
-    """If its stream breaks while it is written, its time begins when it is sent again."""
+def test_a_check_of_a_broken_stream_has_a_deadline(site: Site, rm: WireRm) -> None:
+    """If its stream breaks while a check is written, its time begins when it is sent again."""
     line = rm.connection.lines[WHOLE]
 
     async def take_no_checks(raw: bytes) -> None:
@@ -89,8 +89,8 @@ def test_a_check_that_was_lost_on_its_way_has_a_deadline_too(site: Site, rm: Wir
     assert site.scheduler.next_deadline() == site.clock.now() + 2.0
 
 
-def test_a_full_outbox_keeps_no_broken_stream(site: Site, rm: WireRm) -> None:
-    """A stream that breaks while nothing more is read of it can be followed by another."""
+def test_a_stream_broken_at_a_full_outbox_can_be_resumed(site: Site, rm: WireRm) -> None:
+    """A stream that breaks while its reader waits for room is replaced by a resumption."""
     line = rm.connection.lines[WHOLE]
 
     async def take_nothing(raw: bytes) -> None:
@@ -103,7 +103,7 @@ def test_a_full_outbox_keeps_no_broken_stream(site: Site, rm: WireRm) -> None:
         rm.say(APPLICATIONS, [AppItem(f"a{number}")])
     known = site.rms.get("rm1", "")
     rm.connection.flow([WHOLE], rounds=0)
-    # Until the room ends in the middle of a request.
+    # Until there is no room in the middle of a request.
     while known.outbox.room.is_set():
         assert site.loop.round()
     rm.connection.cut(WHOLE, deaf_to=0)
@@ -116,8 +116,8 @@ def test_a_full_outbox_keeps_no_broken_stream(site: Site, rm: WireRm) -> None:
     assert (report.nodes, sum(report.applications.values())) == (32, 3)
 
 
-def test_requests_behind_a_fault_are_not_carried_out(site: Site, rm: WireRm) -> None:
-    """Earlier ones are; later ones are expected again on the next stream."""
+def test_requests_after_a_fault_are_not_carried_out(site: Site, rm: WireRm) -> None:
+    """Requests before a fault are carried out; later ones are expected again on the next stream."""
     assert rm.connection.talk is not None
     line = rm.connection.lines[WHOLE]
     rm.say(NODES, [NodeItem("n1", "CREATE", ONE, "")])
@@ -138,7 +138,7 @@ def test_requests_behind_a_fault_are_not_carried_out(site: Site, rm: WireRm) -> 
     assert report.nodes == 3
 
 
-def test_what_a_lost_stream_brought_is_not_for_the_next_registration(site: Site) -> None:
+def test_requests_of_a_lost_stream_do_not_reach_the_next_registration(site: Site) -> None:
     """A request that was read and not begun when its stream of `si.v1` was lost is dropped."""
     rm = WireRm(site, "rm1", [])
     rm.register(GOOD[0])
@@ -149,7 +149,7 @@ def test_what_a_lost_stream_brought_is_not_for_the_next_registration(site: Site)
     asks = [AskItem(f"k{number}", "a0", ONE) for number in range(20)]
     rm.say(ALLOCATIONS, [*asks, ReleaseItem("k0", "a0")])
     rm.say(ALLOCATIONS, [AskItem("late", "a0", ONE)])
-    # The first is being carried out, and the second waits behind it.
+    # The first request is being carried out, and the second one is queued.
     rm.connection.flow([ALLOCATIONS], rounds=0)
     while not site.scheduler.views.partitions()[0].pending_asks:
         assert site.loop.round()
@@ -158,5 +158,5 @@ def test_what_a_lost_stream_brought_is_not_for_the_next_registration(site: Site)
     rm.register(GOOD[0])
     site.rest()
     site.check()
-    # Not even a rejection.
+    # There is no rejection either.
     assert site.rms.get("rm1", "").outbox.messages == 0

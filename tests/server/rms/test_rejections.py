@@ -43,10 +43,10 @@ def told(logs: list[Any], event: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("texts", [{"bad\nkey": ""}, {"note": "x" * MAX_ITEM_BYTES}])
-async def test_what_is_taken_without_what_describes_it_is_told(
+async def test_dropped_parts_of_accepted_items_are_logged(
     logs: list[Any], shim: Shim, streams: tuple[Call, Call, Call], texts: dict[str, str]
 ) -> None:
-    """The line has the RM and the item, whether it was read whole or part by part."""
+    """The line has the RM, the item and the dropped part, whether the item was read in parts or at once."""
     allocations, _, nodes = streams
     described = node("n1", vcore=1)
     described.attributes.update(texts)
@@ -59,10 +59,10 @@ async def test_what_is_taken_without_what_describes_it_is_told(
     assert (taken["rm_id"], taken["key"], taken["application"]) == ("rm", "k", "app")
 
 
-async def test_each_rejected_item_is_told(
+async def test_each_rejected_item_is_logged(
     logs: list[Any], shim: Shim, streams: tuple[Call, Call, Call]
 ) -> None:
-    """Nodes, applications, asks, allocations and releases: by core and server alike."""
+    """Nodes, applications, asks, allocations and releases that are rejected have a line each."""
     allocations, applications, nodes = streams
     await shim.nodes(nodes, node("n0", vcore=1))
     await applications.send(si.ApplicationRequest(rmID="rm", new=[application("new", "root.a.b.none")]))
@@ -99,7 +99,7 @@ async def test_each_rejected_item_is_told(
     assert release["reason"] == "release: unknown termination type 9"
 
 
-def test_a_request_that_is_refused_whole_has_a_few_lines(logs: list[Any]) -> None:
+def test_a_completely_rejected_request_has_a_few_lines(logs: list[Any]) -> None:
     """The first items have a line each, and one line counts the others by kind and code."""
     count = 1000
     effect = AllocationsRejected(
@@ -128,8 +128,8 @@ def test_a_request_that_is_refused_whole_has_a_few_lines(logs: list[Any]) -> Non
     ]
 
 
-def test_nothing_is_made_where_the_level_is_off(logs: list[Any]) -> None:
-    """An effect is not even examined."""
+def test_nothing_is_computed_for_a_disabled_level(logs: list[Any]) -> None:
+    """If the level is off, effects are not even examined."""
     rejection = ApplicationRejection(app_id=AppId("a"), reason="r")
     effect = ApplicationsAnswered(rm_id=RM, rejected=[rejection])
     levels().set("core.rejections", "error")
@@ -142,8 +142,8 @@ def test_nothing_is_made_where_the_level_is_off(logs: list[Any]) -> None:
     assert [line["event"] for line in logs] == ["application rejected"]
 
 
-async def test_refused_registrations_are_told(logs: list[Any], shim: Shim, session: RawSession) -> None:
-    """Whatever they are refused for, over `si.v1` and over a session."""
+async def test_refused_registrations_are_logged(logs: list[Any], shim: Shim, session: RawSession) -> None:
+    """A refused registration is logged for any reason, over `si.v1` and over a session."""
     for config, rm_id in (("partitions: 1", "rm"), ("", "no[good]")):
         with pytest.raises(grpc.aio.AioRpcError):
             await Shim(shim.channel, rm_id).register(config)
@@ -167,8 +167,8 @@ async def test_refused_registrations_are_told(logs: list[Any], shim: Shim, sessi
     assert refused["code"] == "PROTOCOL_UNKNOWN"
 
 
-async def test_a_stream_of_an_unknown_rm_is_told(logs: list[Any], shim: Shim) -> None:
-    """A shim that has not registered is in the log."""
+async def test_a_stream_of_an_unknown_rm_is_logged(logs: list[Any], shim: Shim) -> None:
+    """A stream of an RM that has not registered is logged."""
     call = shim.open("UpdateNode")
     await call.send(si.NodeRequest(rmID="nobody"))
     await call.ending()

@@ -44,7 +44,7 @@ async def reading(
         yield server, channel
 
 
-async def test_reload_reaches_those_who_run_the_file(file: Path) -> None:
+async def test_a_reload_reaches_rms_with_the_default_only(file: Path) -> None:
     """A reload reaches present and later RMs without their own configuration, and no others."""
     async with reading(file) as (server, channel):
         for name, config in (("one", ""), ("own", C), ("applied", "")):
@@ -108,8 +108,8 @@ async def test_file_that_cannot_be_used_changes_nothing(
         assert (reloader.reloads, reloader.failures) == (1, 1)
 
 
-async def test_refusal_of_one_rm_is_named_and_hinders_no_other(file: Path) -> None:
-    """An RM that refuses the file keeps its configuration; others get the new one."""
+async def test_a_refusal_of_one_rm_does_not_affect_others(file: Path) -> None:
+    """An RM that refuses the file keeps its configuration and is named; other RMs get the new one."""
     caps = RmBounds(each=RmCaps(queues=3))
     async with reading(file, rms=caps) as (_, channel):
         for name in ("one", "two"):
@@ -136,8 +136,8 @@ async def test_server_without_a_file_has_nothing_to_read() -> None:
         assert refusal(refused.value).reason == "NO_CONFIGURATION_FILE"
 
 
-async def test_rms_that_register_meanwhile_get_what_is_new(file: Path) -> None:
-    """Registrations during a reload end with the new content."""
+async def test_registrations_during_a_reload_get_the_new_content(file: Path) -> None:
+    """RMs that register during a reload end with the new content."""
     async with reading(file) as (_, channel):
         names = [f"rm-{number}" for number in range(12)]
         write(file, B)
@@ -179,7 +179,7 @@ async def test_swapped_links_are_noticed(file: Path, tmp_path: Path) -> None:
         await eventually(lambda: queues(server) == ("root.b",))
 
 
-async def test_bad_content_is_told_of_once(file: Path) -> None:
+async def test_unusable_content_is_logged_once(file: Path) -> None:
     """Each unusable content is logged once."""
     clock = VirtualClock()
     async with reading(file, clock, watch_config=True) as (server, channel):
@@ -198,7 +198,7 @@ async def test_bad_content_is_told_of_once(file: Path) -> None:
 
 
 @pytest.mark.parametrize(("room", "where"), [(reloading, "load"), (default_file, "_digest")])
-async def test_the_file_is_watched_whatever_happens(
+async def test_the_file_is_watched_after_an_error(
     file: Path, monkeypatch: pytest.MonkeyPatch, room: ModuleType, where: str
 ) -> None:
     """After an unexpected error, which is logged, new content is still read."""
@@ -222,7 +222,7 @@ async def test_the_file_is_watched_whatever_happens(
         await eventually(lambda: queues(server) == ("root.c",))
 
 
-async def test_file_that_is_being_written_is_left_alone(file: Path) -> None:
+async def test_a_file_is_not_read_while_it_is_written(file: Path) -> None:
     """Content that changes between checks is not used."""
     clock = VirtualClock()
     async with reading(file, clock, watch_config=True) as (server, channel):
@@ -234,7 +234,7 @@ async def test_file_that_is_being_written_is_left_alone(file: Path) -> None:
         assert await Admin(channel).in_force() == (A, 1, "file")
 
 
-async def test_file_is_not_watched_unless_wanted(file: Path) -> None:
+async def test_the_file_is_watched_on_request_only(file: Path) -> None:
     """Without the option the file is read on request only."""
     clock = VirtualClock()
     async with reading(file, clock) as (server, channel):

@@ -1,4 +1,4 @@
-"""Keeping nodes for asks that wait long can be switched off for the whole server (spec § 2.8)."""
+"""Reservations of nodes can be disabled for the whole server (spec § 2.8)."""
 
 import pytest
 
@@ -12,8 +12,8 @@ from support.peers.shim import LOOPBACK
 
 
 @pytest.mark.parametrize("kept", [True, False])
-async def test_reservations_can_be_switched_off(kept: bool) -> None:
-    """Without them no node is reserved for an ask that waits long."""
+async def test_reservations_can_be_disabled(kept: bool) -> None:
+    """Without reservations no node is reserved for an ask that waits long."""
     settings = Settings(listen=LOOPBACK, http=None, reservations=kept)
     async with running(settings) as server:
         rm = RegisterRm(rm_id=RmId("rm"))

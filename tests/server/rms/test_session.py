@@ -21,7 +21,7 @@ ASK = si.AllocationRequest(allocations=[ask("k")])
 
 
 async def placed_keys(call: Call, session: RawSession) -> list[str]:
-    """Keys of the next new allocations."""
+    """The keys of the next new allocations."""
     response = await session.until(call, "allocations")
     return [item.allocationKey for item in response.allocations.new]
 
@@ -39,7 +39,7 @@ async def test_hello_is_answered_by_a_welcome(session: RawSession) -> None:
 
 
 async def test_nothing_is_scheduled_before_the_replay_has_ended(server: Server, session: RawSession) -> None:
-    """Asks wait until its end, even those of an existing node and application."""
+    """Asks wait until the end of the replay, even those of an existing node and application."""
     call, _ = await session.begin()
     await session.send(call, nodes=si.NodeRequest(nodes=[node("n0", vcore=1000)]))
     await session.until(call, "nodes")
@@ -50,8 +50,8 @@ async def test_nothing_is_scheduled_before_the_replay_has_ended(server: Server, 
     assert await placed_keys(call, session) == ["k"]
 
 
-async def test_replay_with_a_loss_is_wanted_again(session: RawSession) -> None:
-    """Counts that do not match leave the RM on hold and ask for another replay."""
+async def test_a_replay_with_missing_items_is_repeated(session: RawSession) -> None:
+    """If counts do not match, the RM stays on hold, and another replay is requested."""
     call, _ = await session.begin()
     await session.send(call, replay_begin=sp.ReplayBegin())
     await session.send(call, nodes=si.NodeRequest(nodes=[node("n0", vcore=1)]))
@@ -62,8 +62,8 @@ async def test_replay_with_a_loss_is_wanted_again(session: RawSession) -> None:
     assert (await session.replay(call, nodes=1)).complete
 
 
-async def test_items_refused_at_the_door_do_not_count_as_lost(session: RawSession) -> None:
-    """A node without an id is refused in-band, and the replay that holds it is complete."""
+async def test_rejected_nodes_do_not_count_as_missing(session: RawSession) -> None:
+    """A node without an id is rejected, and the replay with it is complete."""
     call, _ = await session.begin()
     await session.send(call, replay_begin=sp.ReplayBegin())
     nodes = [node("n0", vcore=1), node("", vcore=1)]
@@ -77,7 +77,7 @@ async def test_items_refused_at_the_door_do_not_count_as_lost(session: RawSessio
 
 
 async def test_responses_are_numbered_without_gaps(session: RawSession) -> None:
-    """Every response of substance has the next number, and all have epoch and session."""
+    """Every response with contents has the next number, and all have epoch and session."""
     call, welcome = await session.begin()
     await session.send(call, replay_begin=sp.ReplayBegin())
     await session.send(call, nodes=si.NodeRequest(nodes=[node(f"n{i}") for i in range(3)]))
@@ -94,7 +94,7 @@ async def test_responses_are_numbered_without_gaps(session: RawSession) -> None:
 
 
 async def test_requests_are_acknowledged_even_without_an_answer(session: RawSession) -> None:
-    """A request that leads to nothing is acknowledged after a moment."""
+    """A request without an answer is acknowledged after a moment."""
     call, _ = await session.begin()
     await session.replay(call)
     last = await session.send(call, applications=si.ApplicationRequest())
@@ -103,7 +103,7 @@ async def test_requests_are_acknowledged_even_without_an_answer(session: RawSess
     assert response.acknowledged == last
 
 
-async def test_resumed_session_goes_on_where_it_broke(session: RawSession) -> None:
+async def test_a_resumed_session_continues_where_it_broke(session: RawSession) -> None:
     """Unacknowledged responses are sent again under their numbers, and nothing is lost."""
     call, welcome = await session.begin()
     await session.replay(call)
@@ -120,8 +120,8 @@ async def test_resumed_session_goes_on_where_it_broke(session: RawSession) -> No
     assert await placed_keys(again, session) == ["later"]
 
 
-async def test_what_is_decided_while_no_stream_is_open_waits(session: RawSession) -> None:
-    """An allocation that is made between two streams arrives on the second."""
+async def test_decisions_without_a_stream_are_kept(session: RawSession) -> None:
+    """An allocation that is made between two streams is sent on the second."""
     call, welcome = await session.begin()
     await session.replay(call, vcore=50)
     await session.send(call, allocations=ASK)
@@ -134,10 +134,8 @@ async def test_what_is_decided_while_no_stream_is_open_waits(session: RawSession
 
 
 @pytest.mark.parametrize("token", ["", "no such token"])
-async def test_without_the_right_token_everything_starts_anew(
-    server: Server, session: RawSession, token: str
-) -> None:
-    """A hello that cannot resume registers again: a higher session, and empty books."""
+async def test_an_invalid_token_registers_again(server: Server, session: RawSession, token: str) -> None:
+    """A hello that cannot resume registers again: a higher session, and no objects."""
     call, first = await session.begin()
     await session.replay(call)
     call.call.cancel()
@@ -172,14 +170,14 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("text", FAULTS)
-async def test_fault_of_the_protocol_ends_the_stream(session: RawSession, text: str) -> None:
-    """Each violation has a text of its own."""
+async def test_a_violation_of_the_protocol_ends_the_stream(session: RawSession, text: str) -> None:
+    """Each violation of the protocol ends the stream with a text of its own."""
     call, _ = await session.begin()
     await call.send(FAULTS[text])
     assert await call.ending() == (grpc.StatusCode.INVALID_ARGUMENT, text)
 
 
-async def test_newer_instance_fences_the_older(session: RawSession) -> None:
+async def test_a_newer_instance_replaces_the_older(session: RawSession) -> None:
     """The older instance's stream ends, and its next hello is refused."""
     older, welcome = await session.begin(instance=1)
     newer, response = await session.begin(instance=2)
@@ -196,7 +194,7 @@ async def test_newer_instance_fences_the_older(session: RawSession) -> None:
     assert (await session.replay(newer)).complete
 
 
-async def test_second_stream_of_an_instance_takes_over(session: RawSession) -> None:
+async def test_a_second_stream_of_an_instance_replaces_the_first(session: RawSession) -> None:
     """The same instance may reconnect before the loss of its stream is noticed."""
     older, welcome = await session.begin()
     await session.replay(older)
@@ -207,8 +205,8 @@ async def test_second_stream_of_an_instance_takes_over(session: RawSession) -> N
     assert await placed_keys(newer, session) == ["k"]
 
 
-async def test_goodbye_keeps_the_books(server: Server, session: RawSession) -> None:
-    """An orderly end is answered by an orderly end, and the state is kept."""
+async def test_a_goodbye_keeps_the_state(server: Server, session: RawSession) -> None:
+    """A goodbye is answered by the end of the stream, and the state is kept."""
     call, _ = await session.begin()
     await session.replay(call)
     await session.send(call, goodbye=sp.Goodbye(reason="restart"))
@@ -217,7 +215,7 @@ async def test_goodbye_keeps_the_books(server: Server, session: RawSession) -> N
     assert report.nodes == 1
 
 
-async def test_goodbye_for_good_forgets_the_rm(server: Server, session: RawSession) -> None:
+async def test_a_final_goodbye_removes_the_rm(server: Server, session: RawSession) -> None:
     """An RM that unregisters is removed with its state; others remain."""
     await Shim(session.channel, "other").register()
     call, _ = await session.begin()
@@ -228,10 +226,10 @@ async def test_goodbye_for_good_forgets_the_rm(server: Server, session: RawSessi
 
 
 @pytest.mark.parametrize("first", [True, False])
-async def test_goodbye_for_good_does_not_undo_a_registration(
+async def test_a_final_goodbye_does_not_remove_a_later_registration(
     server: Server, session: RawSession, monkeypatch: pytest.MonkeyPatch, first: bool
 ) -> None:
-    """A registration that crosses a farewell is the last word, whichever the core hears first."""
+    """A registration that is concurrent with an earlier goodbye is in force in the end."""
     submit = server.engine.submit
     registration = RegisterRm(rm_id=RmId("rm"))
 
@@ -267,7 +265,7 @@ async def test_drain_is_announced_on_sessions() -> None:
         await stopping
 
 
-async def test_both_sides_hear_from_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_both_sides_send_heartbeats(monkeypatch: pytest.MonkeyPatch) -> None:
     """An idle server sends heartbeats; one without input for three of them ends the stream."""
     monkeypatch.setattr(exchange, "SILENT_HEARTBEATS", 10**6)
     async with serving(heartbeat=0.05) as server, connected(server) as channel:
@@ -305,8 +303,8 @@ async def test_first_message_must_be_a_hello(session: RawSession) -> None:
     assert text == "the first message of a stream must be a Hello"
 
 
-async def test_rm_of_a_session_has_no_other_streams(session: RawSession) -> None:
-    """The streams of `si.v1` are closed to an RM that is served over a session."""
+async def test_an_rm_with_a_session_has_no_other_streams(session: RawSession) -> None:
+    """The streams of `si.v1` are refused for an RM that has a session."""
     call, _ = await session.begin()
     shim = Shim(session.channel)
     nodes = shim.open("UpdateNode")
@@ -319,10 +317,8 @@ async def test_rm_of_a_session_has_no_other_streams(session: RawSession) -> None
     assert await call.ending() == (grpc.StatusCode.ABORTED, "registered anew over si.v1")
 
 
-async def test_registration_leaves_nothing_of_a_request_under_way(
-    server: Server, session: RawSession
-) -> None:
-    """The remainder of a big request when its RM registers again does not reach the new books."""
+async def test_a_registration_drops_requests_in_progress(server: Server, session: RawSession) -> None:
+    """The remainder of a large request is dropped when its RM registers again."""
     call, _ = await session.begin()
     nodes = [node(f"n{i}", vcore=1) for i in range(5_000)]
     await session.send(call, nodes=si.NodeRequest(nodes=nodes))
@@ -336,8 +332,8 @@ async def test_registration_leaves_nothing_of_a_request_under_way(
 NAMELESS = si.NodeRequest(nodes=[node("", vcore=1)])
 
 
-async def test_who_has_heard_more_than_was_sent_starts_anew(server: Server, session: RawSession) -> None:
-    """A resumption that acknowledges an unsent response is of another history: a replay is needed."""
+async def test_acknowledging_an_unsent_response_needs_a_replay(server: Server, session: RawSession) -> None:
+    """A resumption that acknowledges an unsent response needs a replay."""
     call, first = await session.begin()
     await session.replay(call)
     rm = server.rms.find("rm")
@@ -352,8 +348,8 @@ async def test_who_has_heard_more_than_was_sent_starts_anew(server: Server, sess
     assert (await session.replay(again)).complete
 
 
-async def test_who_has_heard_all_that_was_sent_resumes(server: Server, session: RawSession) -> None:
-    """An acknowledgement of the very last response is no fault."""
+async def test_acknowledging_the_last_response_resumes(server: Server, session: RawSession) -> None:
+    """A resumption may acknowledge the last response."""
     call, first = await session.begin()
     await session.replay(call)
     rm = server.rms.find("rm")
@@ -365,8 +361,8 @@ async def test_who_has_heard_all_that_was_sent_resumes(server: Server, session: 
     assert second.welcome.resumed
 
 
-async def test_what_was_refused_before_the_replay_does_not_count_in_it(session: RawSession) -> None:
-    """A node that is lost in a replay is missed, whatever was refused at the door before."""
+async def test_earlier_rejections_do_not_count_in_a_replay(session: RawSession) -> None:
+    """Items that were rejected before a replay do not count in it."""
     call, _ = await session.begin()
     await session.send(call, nodes=NAMELESS)
     await session.send(call, replay_begin=sp.ReplayBegin())
@@ -376,8 +372,8 @@ async def test_what_was_refused_before_the_replay_does_not_count_in_it(session: 
     assert result.reason == "arrived: 0 of 1 nodes"
 
 
-async def test_a_second_replay_counts_its_own_refusals(session: RawSession) -> None:
-    """Refusals in an earlier replay of the session are not subtracted from the next."""
+async def test_rejections_of_an_earlier_replay_do_not_count(session: RawSession) -> None:
+    """Rejected items of an earlier replay do not count in the next one."""
     call, _ = await session.begin()
     await session.send(call, replay_begin=sp.ReplayBegin())
     await session.send(call, nodes=NAMELESS)
@@ -386,8 +382,8 @@ async def test_a_second_replay_counts_its_own_refusals(session: RawSession) -> N
     assert (await session.replay(call, nodes=2)).complete
 
 
-async def test_refused_applications_and_asks_do_not_count_as_lost(session: RawSession) -> None:
-    """Items without an id are refused in-band, and the replay that holds them is complete."""
+async def test_rejected_applications_and_asks_do_not_count_as_missing(session: RawSession) -> None:
+    """Items without an id are rejected, and the replay with them is complete."""
     call, _ = await session.begin()
     await session.send(call, replay_begin=sp.ReplayBegin())
     new = [application("app"), application("")]
@@ -425,8 +421,8 @@ REFUSED_HELLOS: dict[str, tuple[dict[str, Any], str, str]] = {
 
 
 @pytest.mark.parametrize("which", REFUSED_HELLOS)
-async def test_refused_hello_leaves_the_open_stream_alone(session: RawSession, which: str) -> None:
-    """Whatever the refusal of a newer instance, it gets the reason, and the open session continues."""
+async def test_a_refused_hello_does_not_affect_the_open_stream(session: RawSession, which: str) -> None:
+    """A newer instance that is refused gets the reason, and the open session continues."""
     fields, code, reason = REFUSED_HELLOS[which]
     call, _ = await session.begin(instance=1)
     await session.replay(call)
@@ -441,8 +437,8 @@ async def test_refused_hello_leaves_the_open_stream_alone(session: RawSession, w
 @pytest.mark.parametrize(
     ("rm_id", "problem"), [("", "rmID is empty"), ("[a]", "rmID must not hold '[' or ']': [a]")]
 )
-async def test_rm_without_a_proper_id_is_refused(session: RawSession, rm_id: str, problem: str) -> None:
-    """The id is judged as in RegisterResourceManager."""
+async def test_an_invalid_rm_id_is_refused(session: RawSession, rm_id: str, problem: str) -> None:
+    """The id is checked as in RegisterResourceManager."""
     call = session.open()
     registration = si.RegisterResourceManagerRequest()
     hello = sp.Hello(rm_id=rm_id, protocol=1, instance=1, registration=registration)
@@ -451,8 +447,8 @@ async def test_rm_without_a_proper_id_is_refused(session: RawSession, rm_id: str
     assert (code.name, text) == ("INVALID_ARGUMENT", f"registration of RM failed: {problem}")
 
 
-async def test_hello_without_memory_leaves_the_open_stream_alone(server: Server, session: RawSession) -> None:
-    """The same holds if the core refuses the registration."""
+async def test_a_hello_refused_by_the_core_changes_nothing(server: Server, session: RawSession) -> None:
+    """If the core refuses a registration, the open session continues."""
     call, _ = await session.begin(instance=1)
     await session.replay(call)
     await server.engine.submit(RefuseNewWork(shortage=MemoryShortage.ALL, reason="all is taken"))

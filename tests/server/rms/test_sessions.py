@@ -6,8 +6,8 @@ from licorne_server.rms.rm import Session
 from licorne_server.wire.errors import CallError
 
 
-def test_requests_come_in_order_and_repeats_are_known() -> None:
-    """A request that was read is a repeat, the next one is not, and none may be missing."""
+def test_requests_are_in_order_and_repeats_are_recognized() -> None:
+    """A request that was read before is a repeat, the next one is not, and none may be missing."""
     session = Session(instance=1)
     session.begin_stream()
     assert all(session.note_read(number) for number in (1, 0, 2, 0, 3))
@@ -17,7 +17,7 @@ def test_requests_come_in_order_and_repeats_are_known() -> None:
     assert session.received == 0
 
 
-def test_a_new_stream_goes_on_behind_what_was_handled() -> None:
+def test_a_new_stream_continues_after_the_handled_requests() -> None:
     """A request that was read from a broken stream and not handled is expected again, and is no repeat."""
     session = Session(instance=1)
     for number in (1, 2, 3):

@@ -23,7 +23,7 @@ Streams = tuple[Call, Call, Call]
 
 @pytest.fixture
 async def calls(shim: Shim) -> Streams:
-    """Streams for allocations, applications and nodes; one node, and an application in root.a."""
+    """Streams for allocations, applications and nodes, with one node, and an application in root.a."""
     await shim.register(CONFIG)
     allocations, applications, nodes = (
         shim.open(name) for name in ("UpdateAllocation", "UpdateApplication", "UpdateNode")
@@ -44,8 +44,8 @@ async def accepted(shim: Shim, call: Call, *new: si.AddApplicationRequest) -> No
 
 
 @pytest.mark.row(83)
-async def test_a_namespace_brings_its_quota(shim: Shim, server: Server, calls: Streams) -> None:
-    """The tag bounds the queue that was made for the namespace, and not a configured one."""
+async def test_a_namespace_tag_bounds_the_created_queue(shim: Shim, server: Server, calls: Streams) -> None:
+    """The tag bounds the queue that was created for the namespace, and no configured queue."""
     allocations, applications, _ = calls
     quota = '{"resources":{"vcore":{"value":"200"}}}'
     tags = {"namespace.resourcequota": quota}
@@ -63,7 +63,7 @@ async def test_a_namespace_brings_its_quota(shim: Shim, server: Server, calls: S
 
 @pytest.mark.row(84)
 async def test_a_forced_application_is_recovered(shim: Shim, server: Server, calls: Streams) -> None:
-    """With the tag an application without a queue is accepted, without it rejected."""
+    """With the tag an application without a queue is accepted, and without the tag it is rejected."""
     forced = application("forced", "root.none", tags={"application.create.force": "true"})
     answer = await shim.applications(calls[1], forced, application("plain", "root.none"))
     assert [item.applicationID for item in answer.accepted] == ["forced"]
@@ -73,8 +73,8 @@ async def test_a_forced_application_is_recovered(shim: Shim, server: Server, cal
 
 
 @pytest.mark.row(111, 112)
-async def test_sent_again_with_another_size_or_a_node(shim: Shim, server: Server, calls: Streams) -> None:
-    """An allocation grows beyond its queue's maximum, a pending ask is placed from outside."""
+async def test_asks_may_change_their_size_or_node(shim: Shim, server: Server, calls: Streams) -> None:
+    """An allocation may grow beyond its queue's maximum, and the RM may place a pending ask itself."""
     allocations, _, _ = calls
     await shim.ask(allocations, ask("runs", vcore=4000), ask("waits", vcore=2000))
     assert await new_allocations(allocations, 1) == {"runs": "n0"}
@@ -86,8 +86,8 @@ async def test_sent_again_with_another_size_or_a_node(shim: Shim, server: Server
 
 
 @pytest.mark.row(113)
-async def test_the_older_ask_is_served_first(shim: Shim, calls: Streams) -> None:
-    """The tag counts, not the order of arrival."""
+async def test_the_older_ask_is_placed_first(shim: Shim, calls: Streams) -> None:
+    """Asks are in the order of their creation tags, and not of arrival."""
     allocations, applications, _ = calls
     await shim.ask(allocations, ask("first", vcore=5000))
     await new_allocations(allocations, 1)
@@ -101,12 +101,12 @@ async def test_the_older_ask_is_served_first(shim: Shim, calls: Streams) -> None
 
 
 @pytest.mark.row(116)
-async def test_a_drained_node_waits_to_be_used_again(shim: Shim, server: Server, calls: Streams) -> None:
-    """Its allocations continue, asks wait, and run when the node is schedulable."""
+async def test_a_drained_node_can_be_used_again(shim: Shim, server: Server, calls: Streams) -> None:
+    """Allocations on a drained node continue, and asks wait until the node is schedulable."""
     allocations, _, nodes = calls
     await shim.ask(allocations, ask("stays"))
     await new_allocations(allocations, 1)
-    # Draining is not answered, but the node that is created after it is.
+    # Draining is not answered, but the creation of another node after it is.
     drained = si.NodeInfo(nodeID="n0", action=si.NodeInfo.DRAIN_NODE)
     await shim.nodes(nodes, drained, node("beside", vcore=0))
     await shim.ask(allocations, ask("waits"), ask("bad", vcore=0))
@@ -120,8 +120,8 @@ async def test_a_drained_node_waits_to_be_used_again(shim: Shim, server: Server,
 
 
 @pytest.mark.row(122)
-async def test_what_others_run_takes_room_only(shim: Shim, server: Server, calls: Streams) -> None:
-    """A foreign allocation is not echoed, counts in no queue, and makes room when it ends."""
+async def test_foreign_allocations_only_use_room(shim: Shim, server: Server, calls: Streams) -> None:
+    """A foreign allocation is not sent back, counts in no queue, and frees its amounts when it ends."""
     allocations, _, _ = calls
     foreign = si.Allocation(
         allocationKey="pod",
@@ -140,7 +140,7 @@ async def test_what_others_run_takes_room_only(shim: Shim, server: Server, calls
 
 @pytest.mark.row(155, 156, 158)
 async def test_users_and_groups_are_limited(shim: Shim, server: Server, calls: Streams) -> None:
-    """Bob has five tenths in all queues, and he and sue together seven, as both are staff."""
+    """The limit of Bob applies to all queues, and that of staff to Bob and Sue together."""
     allocations, applications, _ = calls
     of = {name: si.UserGroupInformation(user=name, groups=["staff"]) for name in ("bob", "sue")}
     await accepted(

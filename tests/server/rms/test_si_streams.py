@@ -32,7 +32,7 @@ def release(key: str, app_id: str = "app") -> si.AllocationRelease:
 
 
 @pytest.mark.row(3)
-async def test_bad_configuration_fails_the_registration_with_its_place(shim: Shim) -> None:
+async def test_an_invalid_configuration_fails_the_registration_with_its_place(shim: Shim) -> None:
     """A refused configuration has the place of the error, and a later valid one is accepted."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await shim.register("partitions:\n  - name: default\n    queues: [{name: a, hue: 1}]\n")
@@ -45,7 +45,7 @@ async def test_bad_configuration_fails_the_registration_with_its_place(shim: Shi
 
 
 @pytest.mark.row(9)
-async def test_normalized_partition_is_taken_as_it_is(shim: Shim) -> None:
+async def test_a_full_partition_name_is_accepted(shim: Shim) -> None:
     """`[rm]default` names the RM's own partition on every kind of item."""
     allocations, applications, nodes = await shim.set_up()
     placed = node("n9", vcore=500)
@@ -58,8 +58,8 @@ async def test_normalized_partition_is_taken_as_it_is(shim: Shim) -> None:
 
 
 @pytest.mark.row(11)
-async def test_kinds_of_allocation_answers_come_apart_and_in_order(shim: Shim) -> None:
-    """One request's rejections precede its releases, each in a message of its own."""
+async def test_kinds_of_allocation_answers_are_separate_and_in_order(shim: Shim) -> None:
+    """Rejections of a request precede its releases, each in a message of its own."""
     allocations, _, _ = await shim.set_up()
     await shim.ask(allocations, ask("old"))
     await new_allocations(allocations, 1)
@@ -83,7 +83,7 @@ async def test_kinds_of_allocation_answers_come_apart_and_in_order(shim: Shim) -
 
 @pytest.mark.row(11)
 async def test_applications_are_answered_together_and_before_removals(shim: Shim) -> None:
-    """All adds of a request are answered by one message, whatever is removed with them."""
+    """All additions of a request are answered by one message, whatever is removed with them."""
     allocations, applications, _ = await shim.set_up()
     await shim.ask(allocations, ask("k"))
     await new_allocations(allocations, 1)
@@ -105,7 +105,7 @@ async def test_applications_are_answered_together_and_before_removals(shim: Shim
 
 @pytest.mark.row(18)
 async def test_half_closed_stream_is_flushed_and_ended(shim: Shim) -> None:
-    """Once the RM has closed its side, its answers are sent and the stream ends in order."""
+    """Once the RM has closed its side, its answers are sent, and the stream ends with OK."""
     await shim.register()
     nodes = shim.open("UpdateNode")
     await nodes.send(si.NodeRequest(rmID="rm", nodes=[node("n0", vcore=1)]))
@@ -115,7 +115,7 @@ async def test_half_closed_stream_is_flushed_and_ended(shim: Shim) -> None:
 
 
 @pytest.mark.row(19)
-async def test_stopping_server_sends_what_was_decided_and_says_goodbye() -> None:
+async def test_a_stopping_server_sends_its_decisions() -> None:
     """A drain flushes the streams and ends them with UNAVAILABLE, so that shims reconnect."""
     async with serving(drain=PATIENCE) as server, connected(server) as channel:
         shim = Shim(channel)
@@ -130,7 +130,7 @@ async def test_stopping_server_sends_what_was_decided_and_says_goodbye() -> None
         await stopping
 
 
-async def test_newer_stream_takes_over_from_the_older(shim: Shim) -> None:
+async def test_a_newer_stream_replaces_the_older(shim: Shim) -> None:
     """A second stream of a kind gets the answers; the first ends with ABORTED and a reason."""
     allocations, _, _ = await shim.set_up()
     await shim.ask(allocations, ask("before"))
@@ -144,7 +144,7 @@ async def test_newer_stream_takes_over_from_the_older(shim: Shim) -> None:
 
 
 async def test_stream_belongs_to_the_rm_of_its_first_message(shim: Shim) -> None:
-    """A later message in another RM's name ends the stream; nothing of it is done."""
+    """A later message in another RM's name ends the stream and has no other effect."""
     await shim.register()
     await Shim(shim.channel, "other").register()
     nodes = shim.open("UpdateNode")
@@ -155,15 +155,15 @@ async def test_stream_belongs_to_the_rm_of_its_first_message(shim: Shim) -> None
     assert text == "rmID is other on a stream of RM rm"
 
 
-async def test_big_requests_are_taken_whole(shim: Shim) -> None:
+async def test_large_requests_are_processed_completely(shim: Shim) -> None:
     """Thousands of asks in one message are all placed, though they are handled in slices."""
     allocations, _, _ = await shim.set_up(nodes=10, vcore=1_000_000)
     await shim.ask(allocations, *(ask(f"k{i}") for i in range(3_000)))
     assert len(await new_allocations(allocations, 3_000)) == 3_000
 
 
-async def test_allocation_carries_all_that_the_interface_promises(shim: Shim) -> None:
-    """A new allocation has its node and all of the ask that the interface has (spec § 1.6.9)."""
+async def test_an_allocation_has_all_fields_of_the_interface(shim: Shim) -> None:
+    """A new allocation has its node, and all parts of the ask that the interface has (spec § 1.6.9)."""
     allocations, _, nodes = await shim.set_up(vcore=1)
     await shim.nodes(nodes, node("n1", vcore=1000, pods=5))
     sent = ask(
@@ -212,7 +212,7 @@ async def test_first_request_without_an_rm(shim: Shim) -> None:
 
 
 async def test_another_rm_on_an_open_stream(streams: tuple[Call, Call, Call]) -> None:
-    """A stream is of one RM: a request of another one that is registered is a wrong request."""
+    """A request of another registered RM on an open stream is refused."""
     nodes = streams[2]
     await nodes.send(si.NodeRequest(rmID="neighbour"))
     code, text = await nodes.ending()

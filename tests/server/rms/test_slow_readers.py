@@ -30,7 +30,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 async def held(server: Server, rm_id: str = "rm") -> tuple[str, ...]:
-    """Why the RM is not scheduled, once it is not."""
+    """The reasons of the RM's hold, once it is on hold."""
 
     def holds() -> tuple[str, ...]:
         [report] = server.scheduler.views.partitions(RmId(rm_id))
@@ -41,14 +41,14 @@ async def held(server: Server, rm_id: str = "rm") -> tuple[str, ...]:
 
 
 async def flood(shim: Shim) -> Call:
-    """Submit asks with enough room, and read none of the results."""
+    """Submit asks that fit, and read none of the results."""
     allocations = (await shim.set_up(nodes=4, vcore=10**9))[0]
     await ask_all(shim, allocations)
     return allocations
 
 
 async def ask_all(shim: Shim, allocations: Call) -> None:
-    """Send all asks; it waits while the server reads none."""
+    """Send all asks, as the server reads them."""
     for begin in range(0, ASKS, 1000):
         keys = range(begin, begin + 1000)
         await shim.ask(allocations, *(ask(f"k{key:05}", vcore=1) for key in keys))
@@ -56,8 +56,8 @@ async def ask_all(shim: Shim, allocations: Call) -> None:
 
 @pytest.mark.slow
 @pytest.mark.row(18)
-async def test_rm_that_does_not_read_is_held_back_and_loses_nothing(server: Server) -> None:
-    """Scheduling for it stops while its outbox is full; once it reads, everything arrives once."""
+async def test_an_rm_that_does_not_read_is_put_on_hold(server: Server) -> None:
+    """Scheduling for the RM stops while its outbox is full; once it reads, it gets everything once."""
     async with grpc.aio.insecure_channel(server.grpc_address, options=SLOW) as channel:
         shim = Shim(channel)
         allocations = await flood(shim)
@@ -75,8 +75,8 @@ async def test_rm_that_does_not_read_is_held_back_and_loses_nothing(server: Serv
         assert len(set(keys)) == len(keys) == ASKS
 
 
-async def test_absent_rm_is_held_back_until_it_comes_for_its_messages(server: Server) -> None:
-    """With no stream open the outbox fills up to its bound; the next stream gets all of it."""
+async def test_a_disconnected_rm_is_put_on_hold(server: Server) -> None:
+    """Without an open stream the outbox fills up to its bound; the next stream gets all of it."""
     async with grpc.aio.insecure_channel(server.grpc_address, options=SLOW) as channel:
         shim = Shim(channel)
         allocations = await flood(shim)
@@ -87,17 +87,17 @@ async def test_absent_rm_is_held_back_until_it_comes_for_its_messages(server: Se
         again = shim.open("UpdateAllocation")
         await shim.ask(again)
         keys = {item.allocationKey for item in (await again.next()).new}
-        # The first stream is gone by now, and with it the asks that were not read from it.
+        # The first stream has ended, and asks that were not read from it are lost.
         [report] = server.scheduler.views.partitions()
         asked = report.allocations + report.pending_asks
         while f"k{asked - 1:05}" not in keys:
             keys |= {item.allocationKey for item in (await again.next()).new}
-        # All but what was under way when the first stream broke, in order to the last.
+        # All messages but those in flight when the first stream broke, in order.
         assert sorted(keys) == [f"k{key:05}" for key in range(asked - len(keys), asked)]
 
 
-async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None:
-    """An RM whose messages had to be dropped is asked to register again, and can."""
+async def test_an_rm_with_a_dropped_outbox_registers_again() -> None:
+    """An RM whose messages had to be dropped is requested to register again, and can."""
     bounds = OutboxBounds(high=10**9, low=10**8, cap=200_000)
     async with (
         serving(bounds=bounds) as server,
@@ -105,7 +105,8 @@ async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None
     ):
         shim = Shim(channel)
         allocations = (await shim.set_up(nodes=4, vcore=10**9))[0]
-        # In one message: grpc.aio's client gives a status of its own to a stream that ends while it writes.
+        # The asks are in one message: grpc.aio's client replaces the status of a stream that ends during a
+        # write.
         await shim.ask(allocations, *(ask(f"k{key:05}", vcore=1) for key in range(ASKS)))
         [rm] = server.rms.all()
         await eventually(lambda: rm.outbox.overflowed)
@@ -122,8 +123,8 @@ async def test_outbox_beyond_its_cap_is_dropped_and_the_rm_starts_anew() -> None
 
 
 @pytest.mark.slow
-async def test_session_that_does_not_acknowledge_is_held_back(server: Server) -> None:
-    """Read but unacknowledged messages count as well; an acknowledgement ends the hold."""
+async def test_a_session_that_does_not_acknowledge_is_put_on_hold(server: Server) -> None:
+    """Messages that are read but not acknowledged count as well; an acknowledgement ends the hold."""
     async with connected(server) as channel:
         session = RawSession(channel)
         call, _ = await session.begin()

@@ -26,20 +26,20 @@ MANY = 2_000
 
 @pytest.fixture
 async def server(clock: VirtualClock) -> AsyncIterator[Server]:
-    """A server under that clock."""
+    """A server with that clock."""
     async with serving(clock=clock) as server:
         yield server
 
 
 @pytest.fixture
 async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A connection that holds back early."""
+    """A connection with a small flow-control window."""
     async with grpc.aio.insecure_channel(server.grpc_address, options=SLOW) as channel:
         yield channel
 
 
 async def asked_behind_much(server: Server, session: RawSession, call: Call) -> None:
-    """The RM does not read, and is asked about an ask: the check waits to be written."""
+    """Let a check wait to be written, because the RM does not read."""
     nodes = [node(f"m{number}{'x' * 400}", vcore=1) for number in range(MANY)]
     await session.send(call, nodes=si.NodeRequest(nodes=nodes))
     asks = [ask("k", vcore=1000)]
@@ -50,7 +50,7 @@ async def asked_behind_much(server: Server, session: RawSession, call: Call) -> 
 
 
 async def read_check(server: Server, session: RawSession, call: Call, clock: VirtualClock) -> int:
-    """Read on to the check; its number, once its time has begun."""
+    """Read up to the check; return its number, once its time has begun."""
     asked = await session.until(call, "predicate_checks")
     [check] = asked.predicate_checks.checks
     await eventually(server.scheduler.next_deadline)
@@ -62,7 +62,7 @@ async def read_check(server: Server, session: RawSession, call: Call, clock: Vir
 async def test_the_time_of_a_check_begins_when_it_is_written(
     server: Server, clock: VirtualClock, session: RawSession
 ) -> None:
-    """An RM that does not read for long, and then answers quickly, has answered in time."""
+    """The time of a check begins when it is written, so an RM that reads late may still answer in time."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     await asked_behind_much(server, session, call)
@@ -77,7 +77,7 @@ async def test_the_time_of_a_check_begins_when_it_is_written(
 
 
 async def test_the_time_of_a_check_ends(server: Server, clock: VirtualClock, session: RawSession) -> None:
-    """Two seconds after it was written the missing answer counts, and the RM is asked again."""
+    """Two seconds after a check was written, the missing answer counts, and the RM is asked again."""
     call, _ = await session.begin(callbacks=PREDICATES)
     await session.replay(call)
     await asked_behind_much(server, session, call)

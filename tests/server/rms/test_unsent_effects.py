@@ -1,4 +1,4 @@
-"""Effects that are not sent to their RM: each is left out on purpose."""
+"""Effects that are not sent to their RM, each of them on purpose."""
 
 from typing import Any
 
@@ -36,13 +36,13 @@ UNSENT = (
 
 
 @pytest.mark.parametrize("effect", UNSENT, ids=lambda effect: type(effect).__name__)
-def test_what_the_caller_or_the_log_gets_is_not_sent(effect: Effect) -> None:
+def test_effects_for_callers_and_logs_are_not_sent(effect: Effect) -> None:
     """Outcomes are the call's answer, facts are events, and checks have an encoder of their own."""
     assert not list(payloads(effect, AllocationEncoder()))
 
 
-def test_an_effect_that_nobody_encodes_is_an_error() -> None:
-    """A new effect that escapes the type checker fails at once instead of being lost."""
+def test_an_effect_without_an_encoder_is_an_error() -> None:
+    """A new effect without an encoder is an error, even if the type checker misses it."""
     assert {type(effect) for effect in UNSENT} < kinds_of(Effect)
     unknown: Any = object()
     with pytest.raises((AssertionError, TypeError)):

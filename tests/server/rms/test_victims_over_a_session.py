@@ -45,7 +45,7 @@ def nodes(number: int) -> PredicatesAsked:
 
 
 def answering(*answers: sp.PreemptionAnswer) -> sp.PreemptionAnswers:
-    """Answers in one message."""
+    """A message with these answers."""
     return sp.PreemptionAnswers(answers=answers)
 
 
@@ -55,10 +55,10 @@ def need(index: int) -> sp.NodeNeed:
 
 
 class Told:
-    """Records the commands of the core, and has them handled."""
+    """Records the core's commands, and passes them on."""
 
     def __init__(self, server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nothing yet."""
+        """Start without commands."""
         self.commands: list[Any] = []
         handle = server.scheduler.handle
 
@@ -71,13 +71,13 @@ class Told:
 
     @property
     def answers(self) -> list[PreemptionAnswer]:
-        """The answers, in order."""
+        """The answers in the commands, in order."""
         found = [item for item in self.commands if isinstance(item, AnswerPreemptions)]
         return [answer for command in found for answer in command.answers]
 
     @property
     def written(self) -> list[int]:
-        """The checks up to which all were written, in order."""
+        """The numbers of the commands that report written checks, in order."""
         return [item.check for item in self.commands if isinstance(item, NotePredicatesSent)]
 
 
@@ -88,8 +88,8 @@ def told(server: Server, monkeypatch: pytest.MonkeyPatch) -> Told:
 
 
 @pytest.mark.parametrize("judges", [True, False])
-async def test_who_judges_victims_says_so_in_its_hello(session: RawSession, told: Told, judges: bool) -> None:
-    """The core has the setting from the registration on."""
+async def test_a_hello_may_request_to_judge_victims(session: RawSession, told: Told, judges: bool) -> None:
+    """The core has the setting of the hello from the registration on."""
     predicates = sp.Predicates(judges_victims=judges)
     await session.begin(callbacks=sp.Callbacks(predicates=predicates))
     [registration] = told.commands
@@ -122,10 +122,10 @@ async def test_checks_are_a_numbered_response(server: Server, session: RawSessio
     assert told.written == [3]
 
 
-async def test_checks_of_both_kinds_leave_in_the_order_of_their_numbers(
+async def test_checks_of_both_kinds_are_sent_in_order_of_their_numbers(
     server: Server, session: RawSession, told: Told
 ) -> None:
-    """A check reported as written was written: no check of a lower number follows."""
+    """When a check is reported as written, no check of a lower number follows."""
     call, _ = await session.begin(callbacks=JUDGE)
     await session.replay(call)
     server.rms.route([nodes(1), victims(2), victims(3), nodes(4)])
@@ -144,8 +144,8 @@ async def test_checks_of_both_kinds_leave_in_the_order_of_their_numbers(
     assert told.written == [1, 3, 4]
 
 
-async def test_a_registration_voids_the_checks(server: Server, session: RawSession) -> None:
-    """Checks of the dropped books are not sent any more."""
+async def test_a_registration_drops_unsent_checks(server: Server, session: RawSession) -> None:
+    """Checks of the previous registration are not sent."""
     call, _ = await session.begin(callbacks=JUDGE)
     call.call.cancel()
     rm = server.rms.get(RM, "")
@@ -160,7 +160,7 @@ async def test_a_registration_voids_the_checks(server: Server, session: RawSessi
 
 
 async def test_answers_reach_the_core(session: RawSession, told: Told) -> None:
-    """They arrive in order, with the last victim to stop; and they are acknowledged."""
+    """Answers arrive in order, with the last victim to stop, and are acknowledged."""
     call, _ = await session.begin(callbacks=JUDGE)
     await session.replay(call)
     first = sp.PreemptionAnswer(id=1, nodes=[need(3)])
@@ -176,10 +176,10 @@ async def test_answers_reach_the_core(session: RawSession, told: Told) -> None:
     assert response.acknowledged == last
 
 
-async def test_an_answer_that_makes_no_sense_costs_the_stream_only(
+async def test_an_invalid_answer_ends_the_stream_only(
     session: RawSession, neighbour: Any, told: Told
 ) -> None:
-    """The stream ends with field and value, earlier requests are carried out, and no other RM is affected."""
+    """The stream ends with field and value, earlier requests are carried out, and other RMs continue."""
     call, welcome = await session.begin(callbacks=JUDGE)
     await session.replay(call)
     fine = sp.PreemptionAnswer(id=1, nodes=[need(0)])

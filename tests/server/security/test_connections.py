@@ -1,4 +1,4 @@
-"""Cutting of connections: received bytes, compared with those explained by calls."""
+"""Cutting of connections: received bytes are compared with those that calls explain."""
 
 import asyncio
 import socket
@@ -27,8 +27,8 @@ def found(link: Link) -> CountedConnection:
     return CountedConnection(("127.0.0.1", 1), link)
 
 
-def test_what_calls_explain_is_never_too_much() -> None:
-    """A connection may receive any amount that its calls explain."""
+def test_bytes_explained_by_calls_are_unbounded() -> None:
+    """A connection may receive any number of bytes that its calls explain."""
     link = Link()
     tally = found(link)
     link.called()
@@ -49,9 +49,7 @@ def test_what_calls_explain_is_never_too_much() -> None:
     ],
     ids=["stranger", "half a message", "caller", "stream"],
 )
-def test_bytes_that_no_call_explains_are_bounded(
-    calls: int, messages: int, streams: int, allowed: int
-) -> None:
+def test_unexplained_bytes_are_bounded(calls: int, messages: int, streams: int, allowed: int) -> None:
     """Unexplained bytes are bounded, more tightly before a whole message of a call was received."""
     for surplus, reason in ((0, ""), (1, MUCH)):
         link = Link()
@@ -76,7 +74,7 @@ def test_first_message_may_be_as_large_as_any() -> None:
 
 
 def test_slow_excess_is_forgiven() -> None:
-    """Slow unexplained bytes, such as pings and flow control, are forgiven."""
+    """Unexplained bytes that arrive slowly, such as pings and flow control, are forgiven."""
     tally = found(Link())
     each = connections.FORGIVEN_BYTES
     assert not any(tally.judge(each * second, 1.0) for second in range(1, 1000))
@@ -85,7 +83,7 @@ def test_slow_excess_is_forgiven() -> None:
 
 
 def test_answers_without_a_call_are_bounded() -> None:
-    """Answers to frames are bounded for a connection without calls only."""
+    """Answers to frames are bounded only for a connection without calls."""
     link = Link()
     tally = found(link)
     most = connections.STRANGER_ANSWERS
@@ -107,7 +105,7 @@ def test_cancelled_calls_are_bounded() -> None:
 
 
 class Context:
-    """A call of a peer with an address and nothing else."""
+    """A call of a peer that has only an address."""
 
     def peer(self) -> str:
         """The address in gRPC's form."""
@@ -135,8 +133,8 @@ async def test_only_cancelled_calls_are_counted_as_such(cancelled: bool, resets:
     assert (link.calls, link.open, link.resets) == (1, 0, resets)
 
 
-async def test_a_request_that_does_not_come_ends_its_call() -> None:
-    """A call whose first message is incomplete in time ends with the reason, and is not kept."""
+async def test_an_incomplete_request_ends_its_call() -> None:
+    """A call whose first message is incomplete after its time ends with the reason, and is forgotten."""
     bounds, told = PeerBounds(first_message=0.0), []
 
     class Waiting(Context):
@@ -172,13 +170,13 @@ async def test_a_request_that_does_not_come_ends_its_call() -> None:
     ],
 )
 def test_connection_is_found_by_any_form_of_its_address(one: str, other: str) -> None:
-    """Addresses of gRPC and the kernel, of different forms, match."""
+    """Addresses of gRPC and of the kernel match, although they are written differently."""
     known = Connections(PeerBounds())
     assert known.link(one) is known.link(other)
     assert known.link(one) is not known.link(one + "1")
 
 
-def test_cut_drops_what_was_received_and_then_shuts_the_way_to_the_peer() -> None:
+def test_a_cut_drops_received_bytes_and_then_ends_writing() -> None:
     """The first cut drops received bytes; a second one, if needed, ends writing."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         peer = socket.create_connection(listener.getsockname())

@@ -1,4 +1,4 @@
-"""Handshakes of TLS, on both ports: their remains, and their number."""
+"""Handshakes of TLS, on both ports: their number, and what they leave behind."""
 
 import asyncio
 import gc
@@ -46,7 +46,7 @@ def drained(connection: socket.socket) -> None:
 
 
 def secured(connection: socket.socket, name: str, protocol: str) -> ssl.SSLSocket:
-    """A whole handshake, with the certificate of that name."""
+    """A completed handshake, with the certificate of that name."""
     context = https(name)
     context.check_hostname = False
     context.set_alpn_protocols([protocol])
@@ -54,59 +54,59 @@ def secured(connection: socket.socket, name: str, protocol: str) -> ssl.SSLSocke
 
 
 def closed(connection: socket.socket, protocol: str) -> None:
-    """Half a handshake, and an end."""
+    """Make half a handshake, and close."""
     connection.sendall(hello())
     connection.recv(1)
 
 
 def silent(connection: socket.socket, protocol: str) -> None:
-    """The connection ends without data."""
+    """End the connection without data."""
 
 
 def cut_short(connection: socket.socket, protocol: str) -> None:
-    """A part of the first record, and an end."""
+    """Send a part of the first record, and close."""
     connection.sendall(hello()[:50])
 
 
 def half_closed(connection: socket.socket, protocol: str) -> None:
-    """Half a handshake, the end of one direction, and the server's reaction."""
+    """Make half a handshake, and end one direction; wait for the server's reaction."""
     connection.sendall(hello())
     connection.shutdown(socket.SHUT_WR)
     drained(connection)
 
 
 def reset(connection: socket.socket, protocol: str) -> None:
-    """Half a handshake, and a reset."""
+    """Make half a handshake, and reset."""
     closed(connection, protocol)
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def garbage(connection: socket.socket, protocol: str) -> None:
-    """Data that is no handshake."""
+    """Send data that is no handshake."""
     connection.sendall(bytes(500))
     drained(connection)
 
 
 def timed_out(connection: socket.socket, protocol: str) -> None:
-    """Half a handshake, until the server has had enough."""
+    """Make half a handshake, and wait until the server ends it."""
     connection.sendall(hello())
     drained(connection)
 
 
 def refused(connection: socket.socket, protocol: str) -> None:
-    """A certificate of another authority."""
+    """Use a certificate of another authority."""
     with suppress(OSError), secured(connection, "stranger", protocol) as secure:
         drained(secure)
 
 
 def whole(connection: socket.socket, protocol: str) -> None:
-    """A whole handshake, and an end without a word."""
+    """Complete a handshake, and close without a message."""
     with secured(connection, "operator", protocol):
         pass
 
 
 def asked(connection: socket.socket, protocol: str) -> None:
-    """A whole handshake, a request with an answer, and an end according to TLS."""
+    """Complete a handshake, send a request with an answer, and close as TLS requires."""
     with secured(connection, "operator", protocol) as secure:
         secure.sendall(REQUESTS[protocol])
         secure.recv(1)
@@ -115,7 +115,7 @@ def asked(connection: socket.socket, protocol: str) -> None:
 
 
 def asked_and_reset(connection: socket.socket, protocol: str) -> None:
-    """A whole handshake, a request, and a reset."""
+    """Complete a handshake, send a request, and reset."""
     with secured(connection, "operator", protocol) as secure:
         secure.sendall(REQUESTS[protocol])
         secure.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -148,7 +148,7 @@ def kinds() -> tuple[type, ...]:
 
 
 def left() -> Counter[str]:
-    """The objects of connections, by class, referenced or not."""
+    """The number of objects of connections, by class, referenced or not."""
     of = kinds()
     return Counter(type(each).__name__ for each in gc.get_objects() if type(each) in of)
 
@@ -166,17 +166,17 @@ def listening(bounds: PeerBounds) -> AbstractAsyncContextManager[Server]:
 
 
 def place_of(server: Server, protocol: str) -> tuple[str, int]:
-    """Where the server speaks a protocol."""
+    """The server's address for a protocol."""
     host, _, port = (server.grpc_address if protocol == "h2" else server.http_address).rpartition(":")
     return host, int(port)
 
 
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_connection_leaves_nothing_however_it_ends(
+async def test_an_ended_connection_leaves_nothing(
     server: Server, protocol: str, way: Callable[[socket.socket, str], None], collector_off: None
 ) -> None:
-    """All of a connection is freed by its end, without a pass of the collector."""
+    """All objects of a connection are freed by its end, without the garbage collector."""
 
     def connect() -> None:
         with socket.create_connection(place_of(server, protocol), PATIENCE) as connection:
@@ -191,7 +191,7 @@ async def test_connection_leaves_nothing_however_it_ends(
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_handshakes_of_a_host_are_bounded(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A host that leaves handshakes half done loses the oldest for each new one; others lose none."""
+    """A host with too many unfinished handshakes loses the oldest for each new one; other hosts lose none."""
     monkeypatch.setattr(handshakes, "SHARE", 3)
     monkeypatch.setattr(handshakes, "MOST", 5)
     monkeypatch.setattr(handshakes, "GRACE_SECONDS", 0.0)
@@ -218,15 +218,13 @@ async def test_handshakes_of_a_host_are_bounded(protocol: str, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
-async def test_handshakes_of_a_crowd_wait_for_each_other(
-    protocol: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Of a host with more handshakes than places none is lost: each follows those before it."""
+async def test_handshakes_of_a_crowd_wait(protocol: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a host with more handshakes than places none is lost: each waits for those before it."""
     monkeypatch.setattr(handshakes, "SHARE", 3)
     monkeypatch.setattr(handshakes, "GRACE_SECONDS", 10 * PATIENCE)
 
     def connect(server: Server) -> None:
-        """Begin all at once, and complete them one after the other, like a slow client."""
+        """Begin all connections at once, and complete them one after the other, like a slow client."""
         begun = []
         for _ in range(10):
             connection = socket.create_connection(place_of(server, protocol), PATIENCE)

@@ -35,7 +35,7 @@ async def server() -> AsyncIterator[Server]:
 
 
 async def test_common_name_does_not_count_beside_alternative_names() -> None:
-    """The common name `rm` with other alternative names gives no right to RM rm."""
+    """The common name `rm` beside other alternative names gives no right to the RM `rm`."""
     async with serving(tls=tls()) as server, connected_as("rm", server) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await Shim(channel, "rm").register()
@@ -110,7 +110,7 @@ ATTEMPTS = (
 
 
 @pytest.mark.parametrize("attempt", ATTEMPTS, ids=lambda attempt: str(attempt.__name__))
-async def test_refusals_do_not_tell_which_rms_there_are(server: Server, attempt: Attempt) -> None:
+async def test_refusals_do_not_reveal_registered_rms(server: Server, attempt: Attempt) -> None:
     """A registered RM of others and an unknown one are refused in the same words."""
     async with connected_as("rm", server) as channel:
         code, text = await attempt(channel, "operator")
@@ -118,7 +118,7 @@ async def test_refusals_do_not_tell_which_rms_there_are(server: Server, attempt:
         assert await attempt(channel, "nobody42") == (code, text.replace("operator", "nobody42"))
 
 
-async def test_bare_names_mean_the_callers_own(server: Server) -> None:
+async def test_bare_names_mean_the_rm_of_the_caller(server: Server) -> None:
     """A name without an RM means the caller's RM, and other RMs are not mentioned."""
     async with connected_as("rm", server) as channel:
         missing = await refusal(StateStub(channel).ListQueues(pb.ListQueuesRequest()))
@@ -132,8 +132,8 @@ async def test_bare_names_mean_the_callers_own(server: Server) -> None:
         assert "n0" in {event.record.objectID for event in events.events}
 
 
-async def test_identity_has_its_own_share(server: Server) -> None:
-    """An exhausted quota of one certificate does not affect another on the same host."""
+async def test_each_identity_has_its_own_quota(server: Server) -> None:
+    """An exhausted quota of one certificate does not affect another one on the same host."""
     bounds = PeerBounds(waiting_share=2)
     identities = {"rm": frozenset({SPIFFE})}
     async with (
@@ -149,7 +149,7 @@ async def test_identity_has_its_own_share(server: Server) -> None:
             task.cancel()
 
 
-async def test_watchers_have_their_share() -> None:
+async def test_watchers_have_a_quota() -> None:
     """A subscriber beyond the peer's quota is refused, for any RM."""
     async with (
         serving(peers=PeerBounds(watchers_share=1)) as server,
@@ -165,9 +165,9 @@ async def test_watchers_have_their_share() -> None:
         first.cancel()
 
 
-async def test_insecure_off_loopback_is_said_at_every_start() -> None:
+async def test_insecure_addresses_off_loopback_are_logged_at_the_start() -> None:
     """Without TLS off loopback each start logs one warning; on loopback there is none."""
-    # It is an address of loopback in a form that is not taken for one: nobody else is served.
+    # An address of loopback that is not recognized as such: the server is reachable by nobody else.
     elsewhere = Address(host="127.1", port=0)
     for address, warnings in ((elsewhere, 1), (LOOPBACK, 0)):
         with capture_logs() as logs:

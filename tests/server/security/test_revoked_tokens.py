@@ -1,4 +1,4 @@
-"""Streams end with their token, or with the right that they need."""
+"""Streams end with their token, or with a right that they need."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ class Town:
     """A server with tokens of two RMs and of an operator, and their files."""
 
     def __init__(self, server: Server, channel: Any, folder: Path) -> None:
-        """Over a channel without a token."""
+        """Use a channel without a token."""
         self.server = server
         self.channel = channel
         self._folder = folder
@@ -108,17 +108,17 @@ async def test_streams_of_si_end_with_their_token(town: Town) -> None:
 
 
 async def test_stream_that_has_said_nothing_ends_with_its_token(town: Town) -> None:
-    """A stream without a first message ends with its token too."""
+    """A stream without a first message ends with its token, too."""
     call = RawSession(town.bearing(MINE)).open()
     await call.call.initial_metadata()
     town.replace("mine", NEWER)
-    # The metadata may come before the server has looked at the token.
+    # The metadata may arrive before the server has checked the token.
     code, _ = await call.ending()
     assert code is UNKNOWN
 
 
 async def test_metadata_is_sent_to_its_end() -> None:
-    """A stream that is ended while its metadata is being sent sends all of it, or no status could follow."""
+    """A stream that ends while its metadata is being sent sends all of it, so that a status can follow."""
     begun, going, sent = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     class Context:
@@ -144,8 +144,8 @@ async def test_watcher_ends_with_its_token(town: Town) -> None:
     assert await ended(call) == (UNKNOWN, GONE)
 
 
-async def test_what_the_token_may_have_still_goes_on(town: Town) -> None:
-    """A token that loses the rights of an operator keeps those of an RM, and its streams."""
+async def test_streams_with_a_remaining_right_continue(town: Town) -> None:
+    """A token that loses the rights of an operator keeps those of an RM, with its streams."""
     await Shim(town.bearing(OTHERS), "others").register()
     session = RawSession(town.bearing(OPERATORS), "mine")
     call, _ = await session.begin()
@@ -159,7 +159,7 @@ async def test_what_the_token_may_have_still_goes_on(town: Town) -> None:
     assert await own.read() is not grpc.aio.EOF
 
 
-async def test_tokens_that_stay_are_not_disturbed(town: Town) -> None:
+async def test_remaining_tokens_keep_their_streams(town: Town) -> None:
     """Other tokens, a second token of the RM, and unusable files end no streams."""
     session = RawSession(town.bearing(MINE), "mine")
     call, _ = await session.begin()
@@ -189,7 +189,7 @@ async def test_lines_over_http_end_with_the_token(town: Town, path: str, last: d
     assert last.items() <= told.items()
 
 
-async def test_feed_of_an_operator_ends_when_it_is_none_any_more(town: Town) -> None:
+async def test_the_feed_of_a_former_operator_ends(town: Town) -> None:
     """A feed of all RMs ends with the rights of an operator."""
     async with aiohttp.ClientSession() as client, asyncio.timeout(PATIENCE):
         answer = await town.reading(client, OPERATORS, "/ui/api/feed")

@@ -64,7 +64,7 @@ async def test_rms_do_not_see_each_other_and_operators_see_all(server: Server) -
             assert (await StateStub(other).ListEvents(pb.ListEventsRequest(rm_id=rm_id))).instance
 
 
-async def test_peer_without_a_certificate_gets_nowhere(server: Server) -> None:
+async def test_a_peer_without_a_certificate_is_refused(server: Server) -> None:
     """With a CA for clients, a client without a certificate cannot connect."""
     async with connected_as("", server) as channel:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
@@ -72,7 +72,7 @@ async def test_peer_without_a_certificate_gets_nowhere(server: Server) -> None:
         assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
-async def test_server_certificate_alone_asks_nobody_who_he_is() -> None:
+async def test_without_a_client_authority_all_callers_have_all_rights() -> None:
     """Without a CA for clients TLS encrypts, and all callers have all rights."""
     async with serving(tls=tls(mutual=False)) as server, connected_as("", server) as channel:
         await Shim(channel, "anybody").register()
@@ -111,9 +111,7 @@ async def shown_by(server: Server) -> str:
     ],
     ids=["missing", "certificate", "key", "another's key", "authority"],
 )
-async def test_files_that_are_no_good_are_named(
-    folder: Path, file: str, content: str | None, problem: str
-) -> None:
+async def test_unusable_files_are_named(folder: Path, file: str, content: str | None, problem: str) -> None:
     """Unusable files stop the start, with the option."""
     if content is None:
         (folder / file).unlink()
@@ -124,8 +122,8 @@ async def test_files_that_are_no_good_are_named(
             pass
 
 
-async def test_garbage_in_a_changed_file_is_said_and_not_used(folder: Path) -> None:
-    """An unusable changed file is logged as such, and the old files remain in use."""
+async def test_an_unusable_changed_file_is_logged(folder: Path) -> None:
+    """An unusable changed file is logged, and the old files remain in use."""
     async with serving(tls=tls(folder, mutual=False)) as server:
         before = await shown_by(server)
         (folder / "server.pem").write_text("half a certif")
@@ -146,8 +144,8 @@ def replace(file: Path, content: bytes, time: int) -> None:
     os.utime(file, ns=(time, time))
 
 
-def test_the_end_is_read_again_when_the_file_changes(folder: Path) -> None:
-    """A replaced certificate, even an expired one, has its own end; without TLS there is none."""
+def test_the_end_of_a_changed_certificate_is_read(folder: Path) -> None:
+    """A replaced certificate, even an expired one, has its own end; without TLS there is no end."""
     end = CertificateEnd(tls(folder))
     assert end.time() == IN_2126
     assert CertificateEnd(None).time() == 0
@@ -156,7 +154,7 @@ def test_the_end_is_read_again_when_the_file_changes(folder: Path) -> None:
     assert end.time() == ENDED
 
 
-def test_files_that_are_no_certificates_have_no_end(folder: Path) -> None:
+def test_an_unusable_file_has_no_end(folder: Path) -> None:
     """An unusable file is logged and has no end, until it is replaced."""
     end, cert = CertificateEnd(tls(folder)), folder / "server.pem"
     good = cert.read_bytes()
@@ -171,7 +169,7 @@ def test_files_that_are_no_certificates_have_no_end(folder: Path) -> None:
     assert end.time() == IN_2126
 
 
-async def test_a_scrape_has_the_end() -> None:
+async def test_a_scrape_has_the_end_of_the_certificate() -> None:
     """The metric exists only with TLS."""
     for given, shown in ((tls(mutual=False), True), (None, False)):
         async with serving(http=LOOPBACK, tls=given, http_insecure=True) as server:

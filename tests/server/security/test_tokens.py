@@ -72,7 +72,7 @@ async def test_token_allows_no_other_rm(channel: grpc.aio.Channel) -> None:
     assert not answer.partitions
 
 
-async def test_operators_token_sees_all_and_acts_for_none(channel: grpc.aio.Channel) -> None:
+async def test_an_operator_sees_all_rms_and_acts_as_none(channel: grpc.aio.Channel) -> None:
     """An operator reads and configures every RM, and cannot act as one."""
     await Shim(bearing(channel, MINE), "mine").register()
     operator = bearing(channel, OPERATORS)
@@ -95,7 +95,7 @@ async def test_operators_token_sees_all_and_acts_for_none(channel: grpc.aio.Chan
         pytest.param((f"Bearer {MINE}", f"Bearer {OTHERS}"), id="two"),
     ],
 )
-async def test_nobody_gets_in_without_a_known_token(
+async def test_calls_without_a_valid_token_are_refused(
     channel: grpc.aio.Channel, values: tuple[str, ...]
 ) -> None:
     """Every call without a valid token ends with the same status and text."""
@@ -121,10 +121,10 @@ async def test_probes_need_no_token(channel: grpc.aio.Channel) -> None:
     assert answer.status == health_pb2.HealthCheckResponse.SERVING
 
 
-async def test_reload_takes_new_tokens_and_keeps_old_ones_if_it_cannot(
+async def test_a_reload_replaces_tokens_unless_a_file_is_unusable(
     server: Server, channel: grpc.aio.Channel, files: dict[str, Any]
 ) -> None:
-    """After a reload the token in the file counts; an unusable file changes nothing."""
+    """After a reload the token in the file is valid; an unusable file changes nothing."""
     [file] = files["rm_tokens"]["mine"]
     file.write_text("short")
     server.reload()
@@ -137,8 +137,8 @@ async def test_reload_takes_new_tokens_and_keeps_old_ones_if_it_cannot(
     assert refused.value.code() is UNKNOWN
 
 
-async def test_one_token_may_be_of_two_rms_and_an_rm_may_have_two(tmp_path: Path) -> None:
-    """Files add up: during a replacement both tokens count."""
+async def test_a_token_may_belong_to_two_rms_and_an_rm_may_have_two(tmp_path: Path) -> None:
+    """Files add up: during a replacement both tokens are valid."""
     for token in (MINE, NEWER):
         (tmp_path / token).write_text(token)
     tokens = {"mine": (tmp_path / MINE, tmp_path / NEWER), "others": (tmp_path / MINE,)}

@@ -1,4 +1,4 @@
-"""Viewers: they see everything, by token or certificate, and may change nothing."""
+"""Viewers read everything, by token or certificate, and change nothing."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -42,7 +42,7 @@ class Town:
     """A server with the tokens of an RM, an operator, a viewer, and a viewer that is an RM too."""
 
     def __init__(self, server: Server, channel: grpc.aio.Channel, folder: Path) -> None:
-        """Over a channel without a token."""
+        """Use a channel without a token."""
         self.server = server
         self.folder = folder
         self._channel = channel
@@ -72,7 +72,7 @@ async def town(tmp_path: Path) -> AsyncIterator[Town]:
 
 
 async def test_a_viewer_reads_all_rms(town: Town) -> None:
-    """Reports, events, configurations, budgets, levels and dumps are those of an operator."""
+    """Reports, events, configurations, budgets, levels and dumps are the same as for an operator."""
     viewer = town.bearing(VIEWER)
     state, admin = StateStub(viewer), AdminStub(viewer)
     [partition] = (await state.ListPartitions(pb.ListPartitionsRequest())).partitions
@@ -88,7 +88,7 @@ async def test_a_viewer_reads_all_rms(town: Town) -> None:
     dump = b"".join([part.json async for part in admin.DumpState(ap.DumpStateRequest())])
     assert b'"rmId":"mine"' in dump
     code, _ = await refusal(admin.ListMembers(ap.ListMembersRequest()))
-    assert code is grpc.StatusCode.FAILED_PRECONDITION  # as for an operator: there is no store
+    assert code is grpc.StatusCode.FAILED_PRECONDITION  # as for an operator, because there is no store
 
 
 async def test_a_viewer_changes_nothing(town: Town) -> None:
@@ -105,16 +105,16 @@ async def test_a_viewer_changes_nothing(town: Town) -> None:
         assert served in ([], [DENIED] * len(requests)), method
 
 
-async def test_a_viewer_acts_for_no_rm(town: Town) -> None:
-    """Registrations, streams and sessions are refused, with the role."""
+async def test_a_viewer_cannot_act_as_an_rm(town: Town) -> None:
+    """Registrations, streams and sessions of a viewer are refused, with the role."""
     viewer = town.bearing(VIEWER)
     denied = (grpc.StatusCode.PERMISSION_DENIED, "this token of a viewer may not act for RM mine")
     assert await refusal(Shim(viewer, "mine").register()) == denied
     assert await (await RawSession(viewer, "mine").hello()).ending() == denied
 
 
-async def test_a_viewer_that_is_an_rm_changes_its_own(town: Town) -> None:
-    """A token may be of a viewer and of an RM: each right counts, and no more."""
+async def test_a_viewer_that_is_an_rm_changes_its_own_data(town: Town) -> None:
+    """A token may belong to a viewer and to an RM, and has the rights of both."""
     both = town.bearing(BOTH)
     await Shim(both, "own").register()
     update = ap.UpdateConfigurationRequest
@@ -123,7 +123,7 @@ async def test_a_viewer_that_is_an_rm_changes_its_own(town: Town) -> None:
     assert await refusal(AdminStub(both).UpdateConfiguration(update(rm_id="mine", config=config))) == DENIED
 
 
-async def test_a_viewer_that_is_none_any_more_is_told_so(town: Town) -> None:
+async def test_watches_end_with_the_role(town: Town) -> None:
     """A token that loses the role loses its watches."""
     watch = StateStub(town.bearing(BOTH)).WatchEvents(pb.WatchEventsRequest(rm_id="mine"))
     assert await watch.read() is not grpc.aio.EOF
@@ -161,7 +161,7 @@ async def role(server: Server, token: str, ssl: Any = False) -> str:
 
 
 async def test_a_viewer_sees_everything_over_http(town: Town) -> None:
-    """The exceptions are the paths about the process itself; the page gets the role."""
+    """A viewer reads all paths except those about the process; the page has the role."""
     for path in ("/metrics", "/ws/v1/partitions", "/ws/v1/config?rm=mine", "/ws/v1/fullstatedump",
                  "/ws/v1/partition/[mine]default/queues", f"{API}/config?rm=mine"):  # fmt: skip
         assert (await read(town.server, path, VIEWER))[0] == 200, path
@@ -179,8 +179,8 @@ async def test_a_viewer_sees_everything_over_http(town: Town) -> None:
     assert await role(town.server, OPERATOR) == "operator"
 
 
-async def test_a_viewer_needs_no_certificate_where_others_do(tmp_path: Path) -> None:
-    """Beside certificates its token counts over HTTPS; it does not replace one over gRPC."""
+async def test_a_viewer_needs_no_certificate_over_https(tmp_path: Path) -> None:
+    """A viewer's token is accepted over HTTPS beside certificates, but does not replace one over gRPC."""
     (tmp_path / "viewer").write_text(VIEWER)
     rights: dict[str, Any] = {"operators": frozenset({"operator"}), "viewer_tokens": (tmp_path / "viewer",)}
     async with serving(http=LOOPBACK, tls=tls(), **rights) as server:
@@ -198,8 +198,8 @@ async def test_a_viewer_needs_no_certificate_where_others_do(tmp_path: Path) -> 
             assert (code, text.split(" is ")[0]) == (grpc.StatusCode.PERMISSION_DENIED, "this certificate")
 
 
-async def test_a_certificate_may_be_a_viewers(tmp_path: Path) -> None:
-    """A name of `access.viewers` sees every RM over both ports, and changes nothing."""
+async def test_a_certificate_may_be_that_of_a_viewer(tmp_path: Path) -> None:
+    """A certificate with a name of `access.viewers` sees every RM over both ports, and changes nothing."""
     rights: dict[str, Any] = {"viewers": frozenset({"operator"})}
     async with (
         serving(http=LOOPBACK, tls=tls(), **rights) as server,
@@ -226,6 +226,6 @@ async def test_a_certificate_may_be_a_viewers(tmp_path: Path) -> None:
     ],
 )
 def test_viewers_without_other_identities_are_refused(changes: dict[str, Any], text: str) -> None:
-    """If everybody has all rights, nobody is only a viewer."""
+    """Viewers are refused at the start if all callers have all rights."""
     with pytest.raises(SettingsError, match=text):
         Settings(**changes).check()

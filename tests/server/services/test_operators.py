@@ -54,7 +54,7 @@ async def test_invalid_names_are_refused_with_their_field(channel: Any, problem:
 
 
 async def test_each_call_is_audited_with_its_caller(channel: Any, shim: Shim, usual_levels: None) -> None:
-    """The line has request, object, caller and outcome, also for refusals."""
+    """The line has request, object, caller and outcome, also for refused requests."""
     await shim.set_up()
     admin = AdminStub(channel)
     with capture_logs() as lines:

@@ -89,7 +89,7 @@ async def called(name: str, given: str, channel: grpc.aio.Channel, answers: Answ
 
 
 def test_every_call_is_recorded() -> None:
-    """Each call is recorded, or has a reason why not."""
+    """Each call is recorded, or has a reason why it is not recorded."""
     played = {line[2:].split()[0].rpartition(".")[2] for scene in RECORDED for line in scene.played}
     methods = {
         method.name

@@ -116,7 +116,7 @@ def test_other_addresses_are_not_loopback(text: str) -> None:
 
 
 def test_identities_without_client_certificates_are_refused() -> None:
-    """Names that no certificate is checked for are refused at the start."""
+    """Names without a check of certificates are refused at the start."""
     tls = Tls(cert=Path("cert.pem"), key=Path("key.pem"))
     with pytest.raises(SettingsError, match=r"needs? server\.tls_client_ca"):
         Settings(tls=tls, rm_identities={"rm": frozenset({"name"})}).check()

@@ -1,4 +1,4 @@
-"""A real store of each backend, and members' access to it."""
+"""A real store of each backend, and the access of members to it."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -26,14 +26,14 @@ BACKENDS = (
 
 @pytest.fixture(params=BACKENDS)
 def backend(request: pytest.FixtureRequest) -> Backend:
-    """A store that runs, of each kind."""
+    """A running store of each backend."""
     made: Backend = request.getfixturevalue(f"{request.param}_backend")
     return made
 
 
 @pytest.fixture
 async def opened(backend: Backend) -> AsyncIterator[Callable[..., Store]]:
-    """Opens members' access to the store, with a lease of a number of seconds, and closes it at the end."""
+    """Opens the access of members, with leases of a number of seconds, and closes it at the end."""
     stores: list[Store] = []
 
     def open_one(lease: float = LONG) -> Store:
@@ -53,13 +53,13 @@ def store(opened: Callable[..., Store]) -> Store:
 
 @pytest.fixture
 def other(opened: Callable[..., Store]) -> Store:
-    """The access of another."""
+    """The access of another member."""
     return opened()
 
 
 @pytest.fixture(scope="session")
 def etcd() -> Iterator[EtcdServer]:
-    """An etcd that all tests share. None may break it."""
+    """An etcd that all tests share, and none may break."""
     with EtcdServer() as server:
         yield server
 
@@ -92,7 +92,7 @@ async def kubernetes_backend(api: ApiServer, tmp_path: Path) -> AsyncIterator[Ku
 
 @pytest_asyncio.fixture(loop_scope="session")
 async def cluster_backend(plane: Plane) -> KubernetesBackend:
-    """A deployment in a namespace of its own, of a real API server."""
+    """A new deployment in a namespace of a real API server."""
     namespace = f"store-{uuid4().hex[:8]}"
     await plane.api.create("/api/v1/namespaces", {"metadata": {"name": namespace}})
     return KubernetesBackend(plane.kubeconfig, namespace)

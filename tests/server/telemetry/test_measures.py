@@ -1,4 +1,4 @@
-"""Measures of RMs, as recorded and as read."""
+"""Measures of RMs, recorded and read."""
 
 import pytest
 
@@ -35,8 +35,8 @@ def made(*allocations: Allocation) -> AllocationsMade:
     return AllocationsMade(rm_id=RM, partition=HERE, allocations=allocations)
 
 
-def test_a_value_on_a_bound_is_below_it() -> None:
-    """A bucket includes its bound, and the last bucket has all values."""
+def test_a_bucket_includes_its_bound() -> None:
+    """A bucket includes its upper bound, and the last bucket has all values."""
     histogram = Histogram((1.0, 2.0))
     for value in (0.5, 1.0, 1.5, 2.0, 9.0):
         histogram.observe(value)
@@ -46,7 +46,7 @@ def test_a_value_on_a_bound_is_below_it() -> None:
 
 
 def test_a_coarser_histogram_has_the_same_values() -> None:
-    """With fewer bounds the counts up to them, and the total, are the same."""
+    """With fewer bounds the counts up to them, and the total, are unchanged."""
     fine = Histogram(WORK)
     for value in (0.00005, 0.0003, 0.04, 0.1, 7.0, 5000.0):
         fine.observe(value)
@@ -65,8 +65,8 @@ def test_histograms_are_added() -> None:
     assert (one.count, one.total, other.count) == (3, 4.1, 2)
 
 
-def test_allocations_count_from_when_their_asks_were_read() -> None:
-    """Each allocation counts from the read of its ask; those placed by the RM do not count."""
+def test_the_time_of_an_allocation_begins_when_its_ask_is_read() -> None:
+    """The time of an allocation begins when its ask was read; allocations placed by the RM do not count."""
     measures = RmMeasures()
     runs = [allocation("a", 10.0), allocation("b", 10.0), allocation("c", 12.0)]
     runs += [allocation("d", 0.0), allocation("e", 11.0, on_node="n1")]
@@ -76,8 +76,8 @@ def test_allocations_count_from_when_their_asks_were_read() -> None:
     assert (measures.allocation.count, measures.allocation.total) == (4, 7.0)
 
 
-def test_a_turn_is_dealt_out_by_work() -> None:
-    """Tries and searches get shares of a turn by work; a new registration starts over."""
+def test_a_turn_is_divided_by_work() -> None:
+    """Tries and searches get shares of a turn by their work; a new registration starts over."""
     measures = RmMeasures()
     measures.turned(HERE, Counters(asks_tried=2, work=8, search_work=4), 0.8)
     measures.turned(HERE, Counters(asks_tried=2, work=8, search_work=4), 0.1)
@@ -95,7 +95,7 @@ def test_a_turn_is_dealt_out_by_work() -> None:
 
 
 def test_rejections_are_counted_by_reason() -> None:
-    """Rejected items count by kind and code, whatever their texts."""
+    """Rejected items are counted by kind and code, whatever their texts."""
     measures = RmMeasures()
     for code in (Refusal.UNKNOWN_NODE, Refusal.UNKNOWN_NODE, Refusal.TOO_MANY):
         refused = AllocationRejection(key=AllocationKey("k"), app_id=AppId("a"), reason="any", code=code)
@@ -106,8 +106,8 @@ def test_rejections_are_counted_by_reason() -> None:
     }
 
 
-def test_the_last_configuration_says_whether_it_was_refused() -> None:
-    """A refusal lasts until a configuration is accepted, or the RM registers again."""
+def test_the_last_configuration_determines_its_refusal() -> None:
+    """A refusal counts until a configuration is accepted, or the RM registers again."""
     measures = RmMeasures()
     refused = ConfigurationRefused(rm_id=RM, reason="no")
     for effect, is_refused in (
@@ -123,8 +123,8 @@ def test_the_last_configuration_says_whether_it_was_refused() -> None:
     assert not measures.is_refused
 
 
-def test_answers_count_from_when_their_check_was_written() -> None:
-    """Each answer counts from the write of its check; a repeated message changes nothing."""
+def test_the_time_of_an_answer_begins_when_its_check_is_written() -> None:
+    """The time of an answer begins when its check was written; a repeated message changes nothing."""
     times = CheckTimes()
     times.written(3, 10.0)
     times.written(5, 12.0)
@@ -133,8 +133,8 @@ def test_answers_count_from_when_their_check_was_written() -> None:
     assert times.answered([], 13.0) == []
 
 
-def test_a_new_registration_numbers_checks_anew() -> None:
-    """The first check of a new registration is not mistaken for a repeated one."""
+def test_a_new_registration_numbers_checks_from_the_start() -> None:
+    """The first check after a new registration is not mistaken for a repeated one."""
     measures = RmMeasures()
     measures.checks.written(9, 10.0)
     measures.renew()
@@ -143,8 +143,8 @@ def test_a_new_registration_numbers_checks_anew() -> None:
     assert (measures.answers.count, measures.answers.total) == (1, 2.0)
 
 
-def test_checks_that_nobody_answers_are_forgotten() -> None:
-    """A bounded number of messages with unanswered checks is retained, the latest ones."""
+def test_unanswered_checks_are_forgotten() -> None:
+    """A bounded number of messages with unanswered checks is stored, the latest ones."""
     times = CheckTimes()
     for check in range(1, 5 * KEPT):
         times.written(check, float(check))
@@ -153,7 +153,7 @@ def test_checks_that_nobody_answers_are_forgotten() -> None:
     assert times.answered([last], last + 1.5) == [(1.5, 1)]
 
 
-def test_an_outbox_knows_how_old_its_messages_are() -> None:
+def test_the_age_of_an_outbox() -> None:
     """The age of an outbox is that of its oldest unwritten message."""
     now = 100.0
     waited = Histogram(WAITS)

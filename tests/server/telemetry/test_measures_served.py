@@ -60,7 +60,7 @@ async def test_answers_are_timed_from_the_question() -> None:
 
 
 async def test_rejections_and_connections() -> None:
-    """Rejected items count by kind and reason, and a reconnected RM counts again."""
+    """Rejected items are counted by kind and reason, and a reconnected RM as a new connection."""
     async with serve() as served:
         async with FakeRM(served.target) as rm:
             await rm.add_nodes(1)
@@ -80,7 +80,7 @@ async def test_rejections_and_connections() -> None:
 
 
 async def test_calls_are_counted_by_status() -> None:
-    """A call counts by method and status; a stream is one call."""
+    """A call is counted by method and status; a stream is one call."""
     async with serve() as served, grpc.aio.insecure_channel(served.target) as channel:
         state = StateStub(channel)
         await state.ListPartitions(pb.ListPartitionsRequest())

@@ -66,11 +66,11 @@ class Told:
         self.driver.scheduler = Seen(scheduler, seen)  # type: ignore[assignment]
 
     def renew(self) -> None:
-        """Begin a log: the levels have changed."""
+        """Begin a new log after a change of levels."""
         self.log = SchedulerLog(self.driver.views, lambda: self.driver.now)
 
     def take(self, event: str = "") -> list[dict[str, Any]]:
-        """Lines since the last call, or those with one event."""
+        """The lines since the last call, or those of one event."""
         found = [dict(line) for line in self._lines]
         self._lines.clear()
         assert {line.pop("log_level") for line in found} <= {"debug"}
@@ -78,7 +78,7 @@ class Told:
 
 
 class Seen:
-    """A scheduler whose steps are passed to a witness."""
+    """A scheduler that passes all steps to a witness."""
 
     def __init__(self, scheduler: Scheduler, handle: Any) -> None:
         self._scheduler = scheduler
@@ -138,7 +138,7 @@ def test_each_command_has_a_line(told: Told) -> None:
     assert refused == {**done, "refused": 1}
 
 
-def test_a_turn_tells_what_it_did_and_who_waits(told: Told) -> None:
+def test_a_turn_is_logged_with_its_effects_and_waiting_asks(told: Told) -> None:
     """Only turns with an effect are logged, and waiting asks are counted at intervals."""
     driver = told.driver
     driver.do(
@@ -162,7 +162,7 @@ def test_a_turn_tells_what_it_did_and_who_waits(told: Told) -> None:
     assert told.take() == []
 
 
-def test_a_turn_tells_of_reservations(told: Told) -> None:
+def test_a_turn_is_logged_with_its_reservations(told: Told) -> None:
     """The line of a turn has the number of reserved nodes."""
     driver = told.driver
     driver.do(
@@ -179,8 +179,8 @@ def test_a_turn_tells_of_reservations(told: Told) -> None:
     assert turns[-1]["waiting"] == {"NO_NODE_FITS": 1}
 
 
-def test_questions_and_answers_are_told(told: Told) -> None:
-    """Predicate checks are logged: sent, answered, late and overdue ones."""
+def test_checks_and_answers_are_logged(told: Told) -> None:
+    """Predicate checks that are sent, answered, late or overdue are logged."""
     driver = told.driver
     driver.do(
         builders.register(WIDE, predicates=PredicatePolicy(deadline=2.0)),
@@ -207,7 +207,7 @@ def test_questions_and_answers_are_told(told: Told) -> None:
     assert line.items() >= counts.items()
 
 
-def test_questions_about_victims_are_told(told: Told) -> None:
+def test_checks_of_victims_are_logged(told: Told) -> None:
     """Preemption checks and their answers are logged with predicate checks."""
     node = AskedNode(node_id=NodeId("n"), victims=(), start=-1)
     check = AskedPreemption(check=1, app_id=AppId("a"), key=AllocationKey("k"), nodes=[node, node])
@@ -220,15 +220,15 @@ def test_questions_about_victims_are_told(told: Told) -> None:
 
 
 def released(count: int, why: TerminationType, message: str, app: str = "app") -> Sequence[Release]:
-    """`count` releases for one reason."""
+    """This number of releases for one reason."""
     return [
         Release(app_id=AppId(app), key=AllocationKey(f"k{n:02}"), termination=why, message=message)
         for n in range(count)
     ]
 
 
-def test_decisions_to_stop_something_are_told(told: Told) -> None:
-    """Victims are logged by beneficiary, placeholders by application and reason."""
+def test_decisions_to_stop_are_logged(told: Told) -> None:
+    """Victims are logged by the ask that needs them, placeholders by application and reason."""
     number = MAX_NAMED + 5
     releases = [
         *released(number, TerminationType.PREEMPTED_BY_SCHEDULER, "to run ask: x"),
@@ -271,8 +271,8 @@ def test_the_lines_of_one_effect_are_bounded(told: Told) -> None:
     assert sum(line["event"] == "placeholders stopped" for line in lines) == MAX_LOGGED
 
 
-def test_each_kind_may_be_wanted_alone(told: Told) -> None:
-    """Each logger can be enabled alone; without any, nothing is read."""
+def test_each_logger_can_be_enabled_separately(told: Told) -> None:
+    """Each logger can be enabled separately; if none is, nothing is computed."""
     levels().set("core.scheduler", "info")
     assert not is_on()
     levels().set("core.scheduler.preemption", "debug")
@@ -284,8 +284,8 @@ def test_each_kind_may_be_wanted_alone(told: Told) -> None:
     assert [line["event"] for line in saw(told, effect)] == ["victims stopped"]
 
 
-def test_counts_begin_with_the_first_turn_that_is_seen(told: Told) -> None:
-    """Tries from before the first logged turn are not counted as of that turn."""
+def test_counts_begin_with_the_first_logged_turn(told: Told) -> None:
+    """Tries from before the first logged turn are not counted for that turn."""
     driver = told.driver
     levels().set("core.scheduler", "info")
     driver.do(
@@ -323,7 +323,7 @@ def work(rm: str, *names: str) -> list[Command]:
     return commands
 
 
-def test_nothing_is_kept_of_what_is_gone(told: Told) -> None:
+def test_nothing_is_stored_of_removed_objects(told: Told) -> None:
     """Removed partitions and RMs leave no state in the log."""
     driver, kept = told.driver, told.log.seen
     assert is_on()
@@ -341,7 +341,7 @@ def test_nothing_is_kept_of_what_is_gone(told: Told) -> None:
 
 
 @pytest.mark.slow
-def test_a_turn_looks_at_no_partition_but_its_own(told: Told) -> None:
+def test_a_turn_examines_its_own_partition_only(told: Told) -> None:
     """The cost of a line does not depend on the RM's number of partitions."""
     names = [f"p{number}" for number in range(50)]
     levels().set("core.scheduler", "info")

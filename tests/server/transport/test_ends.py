@@ -24,7 +24,7 @@ BROKEN = frame(SETTINGS, b"no settings")
 
 
 class Owner:
-    """The owner of one connection, whose calls never end; the one with this number fails."""
+    """The owner of one connection, whose calls never end; the one with the number `fails` raises."""
 
     max_message = 4 * 1024 * 1024
     max_streams = STREAMS
@@ -46,7 +46,7 @@ class Owner:
         self.has_gone = True
 
     def begin(self, call: Call, seconds: float | None) -> None:
-        """Keep the call."""
+        """Store the call."""
         self.calls.append(call)
         if len(self.calls) == self._fails:
             raise RuntimeError("so")
@@ -89,7 +89,7 @@ class Wire(asyncio.Transport):
 
 
 async def passes() -> int:
-    """Run the loop; returns the number of rounds with other work."""
+    """Run the loop; return the number of rounds with other work."""
     loop = asyncio.get_running_loop()
     call_soon, calls = loop.call_soon, 0
 
@@ -124,7 +124,7 @@ def stops(connection: Connection) -> None:
 
 
 def goes_on_sending(connection: Connection) -> None:
-    """Abort at the server, and let data arrive afterwards."""
+    """Abort the connection at the server, and let data arrive afterwards."""
     connection.abort()
     connection.data_received(b"more")
 
@@ -178,12 +178,12 @@ class Once:
         self._work = work
 
     def go_on(self) -> int:
-        """Do the step."""
+        """Do the step; return its work."""
         return self._work
 
 
 async def test_responses_are_sent_before_the_end() -> None:
-    """A response that was handed over is sent when the connection is closed, even to a paused peer."""
+    """A response that was written is sent when the connection is closed, even to a paused peer."""
     owner = Owner()
     connection = Connection(owner, memoryview(bytearray(1024)))
     wire = Wire(connection)

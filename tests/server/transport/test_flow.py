@@ -61,7 +61,7 @@ class Sender:
         self.sent = 0
 
     async def send(self) -> int:
-        """Send until there is no room, or nothing is left; returns the total."""
+        """Send until there is no room, or nothing is left; return the total."""
         while self._rest and self._room:
             part, self._rest = self._rest[: self._room], self._rest[self._room :]
             self.sent += len(part)
@@ -132,7 +132,7 @@ class Writing:
             self.written += 1
 
     async def stops(self) -> int:
-        """Wait until no more is written for a while; returns the bytes so far."""
+        """Wait until no more is written for a while; return the bytes so far."""
         before = -1
         while before != self.written:
             before = self.written
@@ -159,7 +159,7 @@ async def test_a_client_without_a_window_blocks_its_handler(size: int) -> None:
 
 
 async def test_a_client_that_does_not_read_its_socket_blocks_its_handler() -> None:
-    """A client that reads nothing gets the content of the sockets, and the rest once it reads."""
+    """A client that reads nothing gets what fits into the sockets, and the rest once it reads."""
     count = 64
     writing = Writing(bytes(MIB), count)
     async with serving(writing.handlers) as (_, address), frames_to(address, UNLIMITED) as frames:

@@ -59,8 +59,8 @@ async def test_the_work_of_a_round_is_bounded(work: int) -> None:
     assert turns.work[-1] == 0
 
 
-async def test_the_two_lines_take_turns() -> None:
-    """A connection of the second line precedes the waiting ones of the first."""
+async def test_the_two_queues_take_turns() -> None:
+    """After a turn of the first queue a connection of the second queue has a turn."""
     turns = Turns()
     for _ in range(9):
         turns.rounds.wait((False, "crowd"), Busy("crowd", turns, 1, ROUND_WORK))
@@ -71,7 +71,7 @@ async def test_the_two_lines_take_turns() -> None:
 
 
 async def test_strangers_have_every_second_turn() -> None:
-    """However many hosts strangers have, an authenticated one has the turn after one of theirs."""
+    """However many hosts of strangers wait, an authenticated peer has every second turn."""
     turns = Turns()
     for number in range(20):
         turns.rounds.wait((False, f"host {number}"), Busy("stranger", turns, 1, ROUND_WORK))

@@ -1,4 +1,4 @@
-"""Bad input over the wire: a typed answer for each kind, within bounds, without effect on others."""
+"""Bad input over the wire: a typed answer for each kind, with bounded work, and no effect on others."""
 
 import itertools
 import resource as usage
@@ -23,7 +23,7 @@ BYTES = 96 * MIB
 
 
 async def rejection(shim: Shim, call: Call, bad: si.Allocation) -> str:
-    """The reason for a rejected ask; a good one beside it must be accepted."""
+    """The reason for a rejected ask; the good ask in the same request must be accepted."""
     good = f"good-{next(COUNT)}"
     await shim.ask(call, bad, ask(good, vcore=1))
     reasons: dict[str, str] = {}
@@ -79,7 +79,7 @@ async def rejection(shim: Shim, call: Call, bad: si.Allocation) -> str:
         ),
     ],
 )
-async def test_bad_ask_is_rejected_in_band(
+async def test_bad_asks_are_rejected(
     shim: Shim, streams: tuple[Call, Call, Call], bad: si.Allocation, reason: str
 ) -> None:
     """A bad ask is rejected with its reason, and the asks beside it are accepted."""
@@ -89,7 +89,7 @@ async def test_bad_ask_is_rejected_in_band(
 async def test_quantities_cannot_overflow_the_books(
     shim: Shim, streams: tuple[Call, Call, Call], server: Server
 ) -> None:
-    """Asks that together are more than int64 can hold are rejected, and sums stay right."""
+    """Asks that together exceed int64 are rejected, and sums stay correct."""
     most = 2**63 - 1
     await shim.ask(streams[0], ask("one", vcore=most), ask("two", vcore=most))
     [rejected] = (await streams[0].next()).rejectedAllocations
@@ -108,7 +108,7 @@ async def test_ids_of_100_000_characters_are_rejected(shim: Shim, streams: tuple
     too_long = "has 300000 characters, at most 262144 are allowed: " + "x" * 64 + "…"
     assert await rejection(shim, allocations, ask(giant)) == f"allocationKey {shown}"
     assert await rejection(shim, allocations, ask("k", long)) == f"applicationID {too_long}"
-    # The states of `app`, which has asks now, come in one message or in two.
+    # The states of `app`, which has asks now, may arrive in one message or in two.
     verdict = await shim.applications(applications, application(long))
     while not verdict.rejected:
         verdict = await applications.next()
@@ -144,7 +144,7 @@ async def test_100_000_resource_names_are_rejected(shim: Shim, streams: tuple[Ca
 async def test_message_of_millions_of_items_is_refused_unparsed(
     shim: Shim, streams: tuple[Call, Call, Call], item: bytes
 ) -> None:
-    """8 MiB of next to nothing are refused by count before an object is made of them."""
+    """A message of 8 MiB with almost empty items is refused by their number before it is parsed."""
     field = delimited(si.AllocationRequest.ALLOCATIONS_FIELD_NUMBER, item)
     bomb = delimited(3, b"rm") + field * ((8 * MIB - 100) // len(field))
     before = usage.getrusage(usage.RUSAGE_SELF).ru_maxrss
@@ -158,8 +158,8 @@ async def test_message_of_millions_of_items_is_refused_unparsed(
     assert (usage.getrusage(usage.RUSAGE_SELF).ru_maxrss - before) * 1024 < BYTES
 
 
-async def test_8_mib_in_maps_are_refused_within_bounds(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
-    """Maps that fill a message are refused item by item; memory stays flat."""
+async def test_8_mib_in_maps_are_rejected(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
+    """Maps that fill a message are rejected item by item, with bounded memory."""
     names = {f"{i:03x}": si.Quantity() for i in range(4096)}
     item = si.Allocation(allocationKey="k", resourcePerAlloc=si.Resource(resources=names))
     field = delimited(4, item.SerializeToString())
@@ -189,7 +189,7 @@ async def test_message_over_8_mib_is_refused_by_the_transport(
     assert await new_allocations(again, 1) == {"k": "n0"}
 
 
-async def test_unknown_enum_values_are_rejected_in_band(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
+async def test_unknown_enum_values_are_rejected(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
     """An unknown action or termination type is named in a rejection."""
     allocations, _, nodes = streams
     answer = await shim.nodes(
@@ -237,10 +237,10 @@ async def test_unknown_enum_values_are_rejected_in_band(shim: Shim, streams: tup
         ),
     ],
 )
-async def test_bad_application_is_rejected_in_band(
+async def test_bad_applications_are_rejected(
     shim: Shim, streams: tuple[Call, Call, Call], bad: si.AddApplicationRequest, reason: str
 ) -> None:
-    """A bad application is rejected with its reason, and one beside it is accepted."""
+    """A bad application is rejected with its reason, and another in the request is accepted."""
     answers = [await shim.applications(streams[1], bad, application("fine"))]
     while sum(len(answer.accepted) + len(answer.rejected) for answer in answers) < 2:
         answers.append(await streams[1].next())
@@ -255,7 +255,7 @@ async def test_bad_application_is_rejected_in_band(
         (node("x", vcore=-5), "node x has a negative capacity: vcore of -5"),
     ],
 )
-async def test_bad_node_is_rejected_in_band(
+async def test_bad_nodes_are_rejected(
     shim: Shim, streams: tuple[Call, Call, Call], bad: si.NodeInfo, reason: str
 ) -> None:
     """A bad node is rejected, with a reason."""

@@ -30,7 +30,7 @@ TABLES = (
 )
 
 
-def test_a_full_table_forgets_everything_and_goes_on() -> None:
+def test_a_full_cache_is_emptied() -> None:
     """The cache never exceeds its bound, and always has the newest entry."""
     table: BoundedCache[int, str] = BoundedCache(40 * ENTRY)
     for number in range(1_000):
@@ -40,27 +40,27 @@ def test_a_full_table_forgets_everything_and_goes_on() -> None:
     assert len(table.entries) == 20
 
 
-def test_what_is_too_large_is_not_remembered() -> None:
-    """One large entry pushes nothing out."""
+def test_a_large_entry_is_not_stored() -> None:
+    """An entry that is too large replaces no others."""
     table: BoundedCache[str, str] = BoundedCache(LARGEST * 1_000)
     table.put("small", "value", 10)
     assert table.put("large", "value", 1_000) == "value"
     assert list(table.entries) == ["small"]
 
 
-def test_the_tables_of_one_rm_have_eight_mib_together() -> None:
-    """No table of an RM is forgotten in the sum."""
+def test_all_tables_of_an_rm_are_bounded() -> None:
+    """The total of an RM's tables is at most 8 MiB."""
     assert sum(getattr(bounded_cache, f"{table}_BYTES") for table in TABLES) == 8 * MIB
 
 
 def tiny_tags(number: int) -> bytes:
-    """An ask of a unique kind, with many tags of a few bytes."""
+    """A unique kind of ask, with many tags of a few bytes."""
     tags = {f"{number:x}{tag:x}": "" for tag in range(150)}
     return ask(f"k{number}", "app", allocationTags=tags).SerializeToString()
 
 
 def wide_tags(number: int) -> bytes:
-    """An ask of a unique kind, with a tag whose characters take four bytes each."""
+    """A unique kind of ask, with a tag whose characters take four bytes each."""
     return ask(f"k{number}", "app", allocationTags={"t": f"{number:1700}\U0001f984"}).SerializeToString()
 
 
@@ -74,7 +74,7 @@ def many_amounts(number: int) -> bytes:
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [tiny_tags, wide_tags, many_amounts])
 def test_kinds_that_never_repeat_take_bounded_memory(kind: Callable[[int], bytes]) -> None:
-    """Asks without common parts leave no more behind than the bound of an RM's tables."""
+    """Asks without common parts use no more memory than the bound of an RM's tables."""
     raws = [kind(number) for number in range(1_500)]
     reader = AskReader("rm")
     tracemalloc.start()
@@ -88,7 +88,7 @@ def test_kinds_that_never_repeat_take_bounded_memory(kind: Callable[[int], bytes
 
 @pytest.mark.slow
 def test_long_names_in_answers_take_bounded_memory() -> None:
-    """Applications and nodes whose names never repeat are not all remembered."""
+    """Names of applications and nodes that never repeat are not all stored."""
     asks = AskReader("rm")
     allocations, checks = AllocationEncoder(), CheckEncoder()
     tracemalloc.start()

@@ -1,4 +1,4 @@
-"""Callbacks of a session: an RM's settings, its asks, and its messages."""
+"""Callbacks of a session: an RM's settings, the classes of its asks, and its messages."""
 
 import pytest
 
@@ -22,7 +22,7 @@ CLASSES = [sp.BY_ASK, sp.BY_TAG, sp.BY_ALL_TAGS]
 
 
 def wanting(**fields: int) -> sp.Callbacks:
-    """Callbacks with predicates of these settings."""
+    """Callbacks with these settings for predicates."""
     return sp.Callbacks(predicates=sp.Predicates(**fields))  # type: ignore[arg-type]
 
 
@@ -31,7 +31,7 @@ def read(reader: AskReader, wire: si.Allocation) -> Ask:
     return reader.read(wire.SerializeToString())
 
 
-def test_who_says_nothing_is_not_asked() -> None:
+def test_without_predicates_there_is_no_policy() -> None:
     """Without predicates in the callbacks there is no policy, so that all predicates pass."""
     assert policy(sp.Callbacks()) is None
     assert policy(sp.Callbacks(container_states=True, events=True)) is None
@@ -46,8 +46,8 @@ def test_who_says_nothing_is_not_asked() -> None:
         (wanting(fail_mode=sp.FAIL_OPEN), PredicatePolicy(fail_mode=FailMode.OPEN)),
     ],
 )
-def test_policies_are_read_as_they_were_meant(callbacks: sp.Callbacks, expected: PredicatePolicy) -> None:
-    """Milliseconds become seconds, 0 two of them, and the fail mode keeps its meaning."""
+def test_policies_are_converted(callbacks: sp.Callbacks, expected: PredicatePolicy) -> None:
+    """Milliseconds become seconds, 0 means two seconds, and the fail mode is unchanged."""
     assert policy(callbacks) == expected
 
 
@@ -65,15 +65,15 @@ def test_policies_are_read_as_they_were_meant(callbacks: sp.Callbacks, expected:
     ],
 )
 def test_policies_out_of_range_are_refused(callbacks: sp.Callbacks, field: str, text: str) -> None:
-    """An impossible deadline, or an unknown mode, is an error that names field and value."""
+    """An impossible deadline, or an unknown mode, is an error with field and value."""
     with pytest.raises(CallError) as caught:
         policy(callbacks)
     assert text in caught.value.message
     assert list(faults(caught.value)) == [f"hello.callbacks.predicates.{field}"]
 
 
-def test_asks_share_results_by_their_tag() -> None:
-    """Equal size and equal tag, whatever its case, make one class; another tag another one."""
+def test_asks_with_equal_tags_share_results() -> None:
+    """Asks of equal size with equal tags, in any case of the tag's name, are of one class."""
     reader = AskingReader(RM, sp.BY_ASK)
     gpu = [
         read(reader, ask(f"k{i}", allocationTags={tag: "gpu"})).ask_class
@@ -85,8 +85,8 @@ def test_asks_share_results_by_their_tag() -> None:
     assert arm.shape == gpu[0].shape == Shape({"vcore": 100})
 
 
-def test_an_ask_without_the_tag_is_alone() -> None:
-    """Its predicate is unknown: no two such asks are of one class."""
+def test_an_ask_without_the_tag_has_a_class_of_its_own() -> None:
+    """The predicate of an ask without the tag is unknown, so no two such asks share a class."""
     reader = AskingReader(RM, sp.BY_ASK)
     asks = [("k1", "app"), ("k2", "app"), ("b c", "a"), ("k1", "app"), ("c", "a b")]
     classes = [read(reader, ask(key, app)).ask_class for key, app in asks]
@@ -105,7 +105,7 @@ def classed(class_by: sp.ClassBy.ValueType, *tags: dict[str, str]) -> list[AskCl
 
 @pytest.mark.parametrize("class_by", [sp.BY_ASK, sp.BY_TAG])
 def test_by_the_tag_equal_tags_are_equal_classes(class_by: sp.ClassBy.ValueType) -> None:
-    """Other tags make no difference; the value of the one tag does, and an empty value is one."""
+    """Only the value of the tag counts, and an empty value is a value."""
     tag = "licorne/predicate-class"
     one, other, arm, empty, blank = classed(
         class_by,
@@ -120,8 +120,8 @@ def test_by_the_tag_equal_tags_are_equal_classes(class_by: sp.ClassBy.ValueType)
     assert len({one, arm, empty}) == 3
 
 
-def test_by_tag_those_without_it_are_one_class() -> None:
-    """They share results as if they had the empty tag, and with no other ask."""
+def test_by_tag_asks_without_the_tag_share_a_class() -> None:
+    """By tag, asks without the tag share the class of asks with an empty tag."""
     first, second, empty, gpu = classed(
         sp.BY_TAG,
         {},
@@ -134,7 +134,7 @@ def test_by_tag_those_without_it_are_one_class() -> None:
 
 
 def test_by_all_tags_equal_sets_of_tags_are_one_class() -> None:
-    """Name, value and number of tags count, their order does not."""
+    """By all tags, name, value and number of tags count, and their order does not."""
     pairs = [("zone", "a"), ("disk", "ssd"), ("licorne/predicate-class", "gpu")]
     same, reverse, less, other, swapped, none, bare = classed(
         sp.BY_ALL_TAGS,
@@ -153,7 +153,7 @@ def test_by_all_tags_equal_sets_of_tags_are_one_class() -> None:
 
 
 def test_by_all_tags_the_order_on_the_wire_does_not_count() -> None:
-    """Equal tags are one class, whatever their order in each ask."""
+    """Asks with equal tags are of one class, whatever their order in the message."""
     reader = AskingReader(RM, sp.BY_ALL_TAGS)
     tags = [si.Allocation(allocationTags={f"t{n}": "x"}).SerializeToString() for n in range(60)]
     plain = ask("k").SerializeToString()
@@ -161,8 +161,8 @@ def test_by_all_tags_the_order_on_the_wire_does_not_count() -> None:
     assert one.ask_class == other.ask_class
 
 
-def test_by_all_tags_nothing_is_taken_for_something_else() -> None:
-    """Names and values that would read alike when put together are different."""
+def test_by_all_tags_different_tags_are_not_confused() -> None:
+    """Different names and values are never confused, even if they look alike when joined."""
     classes = classed(
         sp.BY_ALL_TAGS,
         {"a": "b=c"},
@@ -174,8 +174,8 @@ def test_by_all_tags_nothing_is_taken_for_something_else() -> None:
     assert len(set(classes)) == 5
 
 
-def test_by_all_tags_what_is_the_asks_own_does_not_count() -> None:
-    """Creation time, pod name and trace differ from ask to ask, in any case of letters."""
+def test_by_all_tags_individual_tags_do_not_count() -> None:
+    """Creation time, pod name and trace differ from ask to ask, and do not count in any case of letters."""
     zone = {"zone": "a"}
     plain, *own = classed(
         sp.BY_ALL_TAGS,
@@ -201,14 +201,14 @@ def test_by_all_tags_what_is_the_asks_own_does_not_count() -> None:
         "clients/go/licorne/config.go",
     ],
 )
-def test_by_all_tags_says_which_tags_do_not_count(file: str) -> None:
-    """The file lists each tag that is an ask's own."""
+def test_tags_that_do_not_count_are_documented(file: str) -> None:
+    """The file lists each tag that does not count."""
     text = (ROOT / file).read_text(encoding="utf-8").lower()
     assert [tag for tag in OWN_TAGS if tag not in text] == []
 
 
 @pytest.mark.parametrize("class_by", CLASSES)
-def test_size_and_required_node_count_as_well(class_by: sp.ClassBy.ValueType) -> None:
+def test_size_and_required_node_count(class_by: sp.ClassBy.ValueType) -> None:
     """In any mode, asks of another size or required node are of another class."""
     reader = AskingReader(RM, class_by)
     tags = {"licorne/predicate-class": "gpu"}
@@ -221,7 +221,7 @@ def test_size_and_required_node_count_as_well(class_by: sp.ClassBy.ValueType) ->
 
 
 @pytest.mark.parametrize("class_by", CLASSES)
-def test_reading_again_gives_the_same_ask(class_by: sp.ClassBy.ValueType) -> None:
+def test_a_repeated_ask_is_equal(class_by: sp.ClassBy.ValueType) -> None:
     """A repeated ask is read like a new one, and has all its fields."""
     wire = ask("k", priority=3, allocationTags={"creationTime": "5"}, taskGroupName="g")
     reader = AskingReader(RM, class_by)
@@ -232,8 +232,8 @@ def test_reading_again_gives_the_same_ask(class_by: sp.ClassBy.ValueType) -> Non
     assert first.ask_class.shape == Shape({"vcore": 100})
 
 
-def test_who_is_not_asked_has_classes_by_size() -> None:
-    """The tag means nothing for an RM without predicates."""
+def test_without_predicates_asks_have_classes_by_size() -> None:
+    """The tag has no meaning for an RM without predicates."""
     reader = AskReader(RM)
     tagged = read(reader, ask("k1", allocationTags={"licorne/predicate-class": "gpu"}))
     assert tagged.ask_class is read(reader, ask("k2")).ask_class
@@ -241,22 +241,22 @@ def test_who_is_not_asked_has_classes_by_size() -> None:
 
 
 def test_a_class_that_is_too_long_is_refused() -> None:
-    """The tag is a name like others: bounded, and the ask is rejected with its length."""
+    """The tag is bounded like other names, and the ask is rejected with its length."""
     wire = ask("k", allocationTags={"licorne/predicate-class": "x" * 513})
     with pytest.raises(BadItem, match="licorne/predicate-class has 513 characters"):
         read(AskingReader(RM, sp.BY_ASK), wire)
 
 
-def test_many_lonely_asks_leave_nothing_behind() -> None:
-    """The data of one size is kept once, however many asks of it are classes of their own."""
+def test_individual_classes_use_little_memory() -> None:
+    """The data of one size is stored once, however many asks have a class of their own."""
     reader = AskingReader(RM, sp.BY_ASK)
     classes = [read(reader, ask(f"k{i}")).ask_class for i in range(1000)]
     assert len({id(item.shape) for item in classes}) == 1
     assert len({id(item.items) for item in classes}) == 1
 
 
-def test_container_states_are_told_in_portions() -> None:
-    """Each state is FAILED with its reason, and no response holds more than a thousand."""
+def test_container_states_are_sent_in_parts() -> None:
+    """Each state is FAILED with its reason, and no response has more than a thousand."""
     states = [
         ContainerState(app_id=AppId("app"), key=AllocationKey(f"k{i}"), reason="waiting") for i in range(1500)
     ]

@@ -1,4 +1,4 @@
-"""The checks of text and sizes, each at its bound (reliability: bombs)."""
+"""The checks of texts and sizes, at their bounds."""
 
 import pytest
 
@@ -21,8 +21,8 @@ def test_brackets_of_either_side_are_refused(rm_id: str) -> None:
     assert rm_id_problem(rm_id) == f"rmID must not hold '[' or ']': {rm_id}"
 
 
-def test_what_is_as_long_as_allowed_is_fine() -> None:
-    """The bounds themselves are allowed, one more is not."""
+def test_bounds_are_inclusive() -> None:
+    """Values at the bounds are allowed, and larger ones are not."""
     assert not id_problem("key", "k" * MAX_ID)
     assert text_problem("key", "k" * (MAX_ID + 1)).startswith(f"key has {MAX_ID + 1} characters")
     assert not map_problem("types", 64, 64)
@@ -31,8 +31,8 @@ def test_what_is_as_long_as_allowed_is_fine() -> None:
     assert tags_problem("tags", ["k" * (MAX_ID + 1)]).startswith(f"tags key has {MAX_ID + 1} characters")
 
 
-def test_entries_of_the_extra_configuration() -> None:
-    """However small they are, their number is bounded."""
+def test_the_number_of_extra_entries_is_bounded() -> None:
+    """The number of entries is bounded, however small they are."""
     most = {str(number): "" for number in range(MAX_EXTRA_ENTRIES)}
     assert not extra_problem("extraConfig", most)
     assert extra_problem("extraConfig", {**most, "k": ""}) == (
@@ -40,7 +40,7 @@ def test_entries_of_the_extra_configuration() -> None:
     )
 
 
-def test_keys_of_the_extra_configuration_count_like_its_values() -> None:
+def test_keys_of_the_extra_configuration_count() -> None:
     """Keys and values are bounded together in bytes."""
     left = MAX_EXTRA_BYTES - len("é".encode()) - 1
     assert not extra_problem("extraConfig", {"é": "v" * left, "k": ""})

@@ -1,4 +1,4 @@
-"""Predicate checks and their answers as bytes: messages, and how little is parsed."""
+"""Predicate checks and their answers as bytes: messages, and how much of them is parsed."""
 
 from collections.abc import Sequence
 
@@ -64,7 +64,7 @@ def any_check() -> st.SearchStrategy[AskedCheck]:
     milliseconds=st.integers(10, 60_000),
 )
 def test_checks_are_written_as_protobuf_would(wanted: list[AskedCheck], milliseconds: int) -> None:
-    """The bytes are equal, whatever the names, also for cached pieces."""
+    """The bytes equal those of protobuf, whatever the names, also for cached pieces."""
     effect, encoder = asked(wanted, milliseconds / 1000), CheckEncoder()
     expected = written(effect).SerializeToString(deterministic=True)
     for _ in range(2):
@@ -73,8 +73,8 @@ def test_checks_are_written_as_protobuf_would(wanted: list[AskedCheck], millisec
         assert (payload.kind, payload.items) == (Kind.CHECKS, len(wanted))
 
 
-def test_pieces_that_are_kept_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More names than are remembered are written all the same."""
+def test_the_cache_of_pieces_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names beyond the size of the cache are encoded as well."""
     monkeypatch.setattr(convert_checks, "CHECKS_BYTES", 8_000)
     effect, encoder = asked([check(n, f"n{n}", "n1") for n in range(1, 50)]), CheckEncoder()
     [payload] = encoder.payloads(effect)
@@ -92,7 +92,7 @@ def test_many_checks_are_several_messages() -> None:
 
 
 def test_large_checks_are_several_messages() -> None:
-    """A thousand checks of a hundred nodes with long names are not one message of megabytes."""
+    """A thousand checks of a hundred nodes with long names are sent in several messages."""
     nodes = [f"node-{number}.{'x' * 200}" for number in range(100)]
     effect = asked([check(number, *nodes) for number in range(1, 101)])
     payloads = list(CheckEncoder().payloads(effect))
@@ -105,8 +105,8 @@ def test_large_checks_are_several_messages() -> None:
     )
 
 
-def test_a_check_that_is_larger_than_a_message_goes_alone() -> None:
-    """It cannot be split, and shares its message with no other check."""
+def test_a_check_larger_than_a_message_is_sent_separately() -> None:
+    """A check that is larger than a message cannot be split, and is sent in a message of its own."""
     huge = ["x" * MAX_RESPONSE_BYTES]
     effect = asked([check(1, "n1"), check(2, *huge), check(3, "n1")])
     payloads = list(CheckEncoder().payloads(effect))
@@ -138,17 +138,17 @@ def refusals(*refused: tuple[str, str]) -> list[tuple[str, str]]:
 
 
 def test_answers_keep_their_order() -> None:
-    """The RM judged one after the other, and the core has to know in which order."""
+    """The order of answers is kept, because the RM judged them one after the other."""
     numbers = [3, 1, 2, 300, 2**64 - 1]
     assert [answer.check for answer in read(*(sp.PredicateAnswer(id=n) for n in numbers))] == numbers
     assert read() == []
 
 
 @given(number=st.integers(0, 2**64 - 1))
-def test_what_refuses_nothing_is_read_alike_with_and_without_a_parse(number: int) -> None:
-    """The fast path for most answers has the result of the slow one."""
+def test_answers_without_refusals_are_read_without_a_parse(number: int) -> None:
+    """The fast path for answers without refusals has the result of the slow path."""
     raw = sp.PredicateAnswer(id=number).SerializeToString()
-    # A field that nobody knows makes it take the long way.
+    # An unknown field causes the slow path.
     strange = raw + b"\x78\x01"
     both = delimited(sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, raw) + delimited(
         sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, strange
@@ -158,13 +158,13 @@ def test_what_refuses_nothing_is_read_alike_with_and_without_a_parse(number: int
 
 
 def test_the_last_number_of_an_answer_counts() -> None:
-    """This is protobuf's rule for a repeated field."""
+    """The last number of an answer counts, as in protobuf."""
     raw = delimited(sp.PredicateAnswers.ANSWERS_FIELD_NUMBER, b"\x08\x01\x08\x02")
     assert [answer.check for answer in answers_in(raw)] == [2]
 
 
-def test_what_is_no_answer_is_passed_over() -> None:
-    """Fields that a later version may have do no harm."""
+def test_unknown_fields_are_ignored() -> None:
+    """Fields of later versions are ignored."""
     raw = (
         b"\x78\x01"
         + delimited(15, b"later")
@@ -195,18 +195,18 @@ def test_answers_have_their_refusals_in_order() -> None:
         ("\n" * 1000 + "too late", NO_REASON),
     ],
 )
-def test_reasons_are_fit_to_be_shown(said: str, shown: str) -> None:
-    """In one line, never empty as that means accepted, cut, and without control characters."""
+def test_reasons_are_made_printable(said: str, shown: str) -> None:
+    """A reason becomes one line, bounded and without control characters; an empty one gets a text."""
     assert refusals(("n1", said)) == [("n1", shown)]
 
 
-def test_names_that_are_no_nodes_do_no_harm() -> None:
-    """A name that is too long for a node is passed over, and the others count."""
+def test_invalid_node_names_are_ignored() -> None:
+    """A name that is too long for a node is ignored, and the others count."""
     assert refusals(("x" * 513, "r"), ("n1", "r")) == [("n1", "r")]
 
 
 def test_refusals_are_counted_before_they_are_read() -> None:
-    """More refusals than any check has nodes are an error, found before any is read."""
+    """More refusals than any check has nodes are an error that is found before they are read."""
     refusal = delimited(sp.PredicateAnswer.REFUSED_FIELD_NUMBER, b"\xff\xff")
     field = sp.PredicateAnswers.ANSWERS_FIELD_NUMBER
     with pytest.raises(CallError, match=f"has more than {MAX_REFUSALS} refused, no check") as caught:
@@ -226,7 +226,7 @@ def test_answers_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"\x0a", b"\x0a\x05\x08", b"\x0a\x02\x08\x80", b"\x0b"])
-def test_bytes_that_are_no_answers_are_refused(raw: bytes) -> None:
-    """Truncated or of unknown kind: the bytes are malformed, without any other effect."""
+def test_invalid_bytes_are_refused(raw: bytes) -> None:
+    """Truncated bytes and bytes of an unknown kind are malformed."""
     with pytest.raises(Malformed):
         answers_in(raw)

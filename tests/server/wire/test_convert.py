@@ -1,4 +1,4 @@
-"""From wire to core and back: fast paths equal protobuf."""
+"""Conversion between wire and core: the fast paths equal protobuf."""
 
 from contextlib import suppress
 
@@ -29,7 +29,7 @@ from support.peers.shim import ask, resource
 RM = RmId("rm")
 PARTITION = PartitionName("[rm]default")
 NAME = st.text(st.characters(categories=["L", "N", "P"]), min_size=1, max_size=150)
-# Zero is the same as absent in an ask: classes that differ in zeros only are one class.
+# Zero equals absence in an ask: classes that differ only in zeros are one class.
 AMOUNTS = st.dictionaries(
     st.sampled_from(["memory", "vcore", "pods"]), st.integers(-(2**63), 2**63 - 1).filter(bool)
 )
@@ -52,9 +52,7 @@ WIRE_ASKS = st.builds(
 
 
 @given(st.lists(WIRE_ASKS, max_size=5), st.lists(NAME, min_size=1, max_size=3))
-def test_asks_are_read_whole_the_first_time_and_every_time(
-    wires: list[si.Allocation], keys: list[str]
-) -> None:
+def test_a_repeated_ask_is_read_completely(wires: list[si.Allocation], keys: list[str]) -> None:
     """A repeated kind of ask is read like a new one."""
     reader = AskReader(RM)
     for wire in wires:
@@ -81,7 +79,7 @@ def test_asks_are_read_whole_the_first_time_and_every_time(
 
 
 def test_asks_of_one_class_share_it() -> None:
-    """Equal resources are one object, whatever else differs."""
+    """Asks with equal resources share one class, whatever else differs."""
     reader = AskReader(RM)
     one, two = (reader.read(ask(f"k{i}", f"app-{i}").SerializeToString()) for i in range(2))
     assert one.ask_class is two.ask_class
@@ -121,13 +119,13 @@ def test_foreign_allocation_needs_no_application() -> None:
 
 @given(st.binary(max_size=100))
 def test_garbage_for_an_ask_is_refused(raw: bytes) -> None:
-    """Bytes are an ask, a bad item or malformed; nothing else can happen."""
+    """Bytes are an ask, an invalid item or malformed, and raise no other exception."""
     with suppress(BadItem, Malformed):
         assert AskReader(RM).read(raw).key
 
 
-def test_key_that_stands_elsewhere_is_still_found() -> None:
-    """Field order is free: an ask whose key is last, or repeated, is read like by protobuf."""
+def test_the_place_of_the_key_is_free() -> None:
+    """An ask whose key is last, or repeated, is read as by protobuf."""
     reader = AskReader(RM)
     rest = ask("", "app").SerializeToString()
     key = si.Allocation(allocationKey="late").SerializeToString()
@@ -137,8 +135,8 @@ def test_key_that_stands_elsewhere_is_still_found() -> None:
             assert reader.read(raw).key == si.Allocation.FromString(raw).allocationKey
 
 
-def test_what_an_ask_brings_counts_as_memory() -> None:
-    """Tags, long names and very many amounts count; the first time and every time."""
+def test_the_memory_of_an_ask_is_counted() -> None:
+    """Tags, long names and very many amounts count as memory, also for a repeated ask."""
     reader = AskReader(RM)
     plain = ask("k", resourcePerAlloc=resource(vcore=1, memory=1))
     tagged = ask("k", allocationTags={f"tag-{number}": "value" for number in range(5)})
@@ -176,7 +174,7 @@ def test_encoded_allocations_are_protobuf(wires: list[si.Allocation], node_id: s
 
 
 def only(effect: object) -> Payload:
-    """The one payload of an effect."""
+    """The only payload of an effect."""
     [payload] = payloads(effect, AllocationEncoder())  # type: ignore[arg-type]
     return payload
 
@@ -192,8 +190,8 @@ def test_state_changes_have_nanoseconds() -> None:
     assert nanoseconds(1.000001) == 1_000_001_000
 
 
-def test_releases_and_rejections_are_kinds_of_their_own() -> None:
-    """Each kind of allocation answer is a payload of its own sort."""
+def test_releases_and_rejections_are_separate_payloads() -> None:
+    """Each kind of answer about allocations is a payload of its own sort."""
     release = Release(
         app_id=AppId("a"), key=AllocationKey("k"), termination=TerminationType.TIMEOUT, message="m"
     )
@@ -216,8 +214,8 @@ def test_releases_and_rejections_are_kinds_of_their_own() -> None:
         (TerminationType.PLACEHOLDER_REPLACED, si.PLACEHOLDER_REPLACED),
     ],
 )
-def test_a_release_is_written_whole(termination: TerminationType, wire: si.TerminationType.ValueType) -> None:
-    """Whatever the reason, the RM needs the allocation, the reason, and the type to confirm."""
+def test_releases_are_complete(termination: TerminationType, wire: si.TerminationType.ValueType) -> None:
+    """A release has the allocation, the reason, and the type to confirm, for any reason."""
     release = Release(app_id=AppId("a"), key=AllocationKey("k"), termination=termination, message="because")
     payload = only(AllocationsReleased(rm_id=RM, partition=PARTITION, releases=[release]))
     assert si.AllocationResponse.FromString(payload.data) == si.AllocationResponse(
@@ -250,8 +248,8 @@ def key_alone(key: str) -> bytes:
     return si.Allocation(allocationKey=key).SerializeToString()
 
 
-def test_every_key_is_checked_not_only_the_first_of_its_kind() -> None:
-    """An ask that differs from a cached one by its key alone must still have a valid key."""
+def test_the_key_of_every_ask_is_checked() -> None:
+    """An ask that differs from a cached one only by its key must still have a valid key."""
     reader = AskReader("rm")
     rest = ask("", "app").SerializeToString()
     assert reader.read(key_alone("good") + rest).key == "good"
@@ -261,8 +259,8 @@ def test_every_key_is_checked_not_only_the_first_of_its_kind() -> None:
         reader.read(b"\x0a\x00" + rest)
 
 
-def test_a_key_that_stands_twice_says_nothing_of_its_kind() -> None:
-    """Of two keys the last one counts, also where the first is that of another ask."""
+def test_the_last_of_two_keys_counts() -> None:
+    """Of two keys the last one counts, even if the first is that of another ask."""
     reader = AskReader("rm")
     rest = key_alone("last") + ask("", "app").SerializeToString()
     for first in ("last", "first"):
@@ -270,7 +268,7 @@ def test_a_key_that_stands_twice_says_nothing_of_its_kind() -> None:
 
 
 @pytest.mark.parametrize("digits", ["١٢٣", "１２３", "१२३"])
-def test_times_are_written_in_plain_digits(digits: str) -> None:
+def test_times_have_ascii_digits(digits: str) -> None:
     """Digits of other scripts are no creation time, and count as absent."""
     raw = ask("k", allocationTags={"creationTime": digits}).SerializeToString()
     assert AskReader("rm").read(raw).create_time is None
@@ -278,8 +276,8 @@ def test_times_are_written_in_plain_digits(digits: str) -> None:
 
 @pytest.mark.parametrize("length", [1, 127, 128, 300, 512])
 @pytest.mark.parametrize("filler", ["", "t" * 100])
-def test_keys_of_any_length_are_written_whole(length: int, filler: str) -> None:
-    """An allocation parses to its key, whether its lengths take one byte or two."""
+def test_keys_of_any_length_are_encoded(length: int, filler: str) -> None:
+    """An allocation can be parsed to its key, whether its lengths take one byte or two."""
     wire = ask("k" * length, "app", taskGroupName=filler)
     read = AskReader("rm").read(wire.SerializeToString())
     raw = AllocationEncoder().encode("p", [Allocation(read, NodeId("n"), 0.0, 0.0)] * 2)

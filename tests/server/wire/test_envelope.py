@@ -30,7 +30,7 @@ def test_requests_are_opened_as_protobuf_reads_them(number: int, acknowledged: i
 def test_responses_are_sealed_as_protobuf_writes_them(
     number: int, epoch: int, session: int, acknowledged: int
 ) -> None:
-    """A sealed response is the message that protobuf would have made."""
+    """A sealed response equals the message that protobuf would have encoded."""
     inner = si.NodeResponse(accepted=[si.AcceptedNode(nodeID="n0")])
     sealed = Envelopes(epoch, session).seal(
         Kind.NODES, inner.SerializeToString(), number=number, acknowledged=acknowledged
@@ -40,15 +40,15 @@ def test_responses_are_sealed_as_protobuf_writes_them(
     )
 
 
-def test_one_request_holds_one_message() -> None:
-    """Two messages in one envelope are malformed: their order would be a guess."""
+def test_a_request_has_one_message() -> None:
+    """Two messages in one envelope are malformed, because their order is unknown."""
     ack = sp.UpdateRequest(ack=sp.Ack()).SerializeToString()
     beat = sp.UpdateRequest(heartbeat=sp.Heartbeat()).SerializeToString()
     with pytest.raises(Malformed, match="more than one message"):
         open_envelope(ack + beat)
 
 
-def test_fields_of_later_versions_are_passed_over() -> None:
+def test_fields_of_later_versions_are_ignored() -> None:
     """Unknown fields do not affect the others."""
     raw = sp.UpdateRequest(number=7, ack=sp.Ack()).SerializeToString()
     assert open_envelope(delimited(99, b"new") + raw + b"\xf8\x06\x01")[0] == 7

@@ -76,7 +76,7 @@ def test_a_line_is_the_json_of_its_event(record: EventRecord) -> None:
 
 
 def test_json_has_the_published_names() -> None:
-    """Kinds are numbers, amounts are as in the published messages, nothing is left out."""
+    """Kinds are numbers, amounts are as in the published messages, and no field is left out."""
     record = EventRecord(
         type=EventType.NODE,
         object_id="n1",

@@ -1,4 +1,4 @@
-"""Requests split by their bytes, compared with protobuf."""
+"""Requests split into items by their bytes, compared with protobuf."""
 
 from contextlib import suppress
 
@@ -67,16 +67,16 @@ def test_fields_may_come_in_any_order(asks: list[si.Allocation], order: list[int
 
 
 @given(st.binary(max_size=300))
-def test_any_bytes_are_taken_or_refused(raw: bytes) -> None:
-    """Garbage either splits or is malformed; nothing else can happen."""
+def test_any_bytes_are_split_or_refused(raw: bytes) -> None:
+    """Any bytes are split or malformed, and raise no other exception."""
     for layout in (wire.NODE_REQUEST, wire.APPLICATION_REQUEST, wire.ALLOCATION_REQUEST):
         with suppress(Malformed):
             assert split_up(raw, layout).items
 
 
 @given(st.data())
-def test_message_that_is_cut_off_never_passes_for_whole(data: st.DataObject) -> None:
-    """A prefix that cuts a field in two is malformed."""
+def test_a_truncated_message_is_malformed(data: st.DataObject) -> None:
+    """A prefix that cuts a field is malformed."""
     raw = si.NodeRequest(rmID="rm", nodes=[node("n0", vcore=5)]).SerializeToString()
     whole = {0, len(raw) - 4, len(raw)}
     end = data.draw(st.integers(0, len(raw)).filter(lambda end: end not in whole))
@@ -85,14 +85,14 @@ def test_message_that_is_cut_off_never_passes_for_whole(data: st.DataObject) -> 
 
 
 @given(st.integers(0, 2**64 - 1))
-def test_numbers_survive(number: int) -> None:
-    """A number reads as it was written."""
+def test_numbers_survive_encoding(number: int) -> None:
+    """A number has its value after decoding."""
     raw = wire.encode_varint(number)
     assert wire.varint(raw, 0) == (number, len(raw))
 
 
 def test_number_of_items_is_capped_in_nested_lists_too() -> None:
-    """Releases count like asks, and so do unused fields."""
+    """Releases are counted like asks, and so are unused fields."""
     for raw in (
         wire.delimited(2, b"\x0a\x00" * 100_001),
         wire.delimited(2, b"\x12\x00" * 100_001),
@@ -104,15 +104,15 @@ def test_number_of_items_is_capped_in_nested_lists_too() -> None:
 
 
 def test_number_of_too_many_bytes_is_malformed() -> None:
-    """A number has at most ten bytes; more of them are malformed, however many follow."""
+    """A number of more than ten bytes is malformed, however many follow."""
     assert wire.varint(b"\xff" * 9 + b"\x01", 0) == (2**64 - 1, 10)
     with pytest.raises(Malformed, match="a number has too many bytes"):
         wire.varint(b"\x80" * 10 + b"\x01", 0)
 
 
 @given(st.binary(max_size=60) | ASKS.map(lambda asks: b"".join(map(serialized, asks))))
-def test_skimming_finds_what_the_fields_are(raw: bytes) -> None:
-    """The fast scan of a message counts and finds the same fields as the slow one, or refuses it too."""
+def test_the_fast_scan_equals_the_slow_one(raw: bytes) -> None:
+    """The fast scan of a message finds the same number of fields as the slow one, or refuses it, too."""
     fields: list[wire.Field] | None = None
     with suppress(Malformed):
         fields = list(wire.fields(raw))
@@ -150,7 +150,7 @@ async def test_tags_may_take_more_bytes_than_they_need(
 
 
 async def test_a_long_tag_in_a_nested_list_is_read_too() -> None:
-    """The same holds for the releases of an allocation request."""
+    """The releases of an allocation request are found after a tag with extra bytes."""
     nested = wire.delimited(1, b"a") + b"\x8a\0\x01b" + wire.delimited(1, b"c")
     found = await wire.split(wire.delimited(2, nested), wire.ALLOCATION_REQUEST, pace())
     assert found.items[2] == [b"a", b"b", b"c"]

@@ -30,7 +30,7 @@ INVALID = grpc.StatusCode.INVALID_ARGUMENT
 async def test_garbage_ends_the_stream_with_a_typed_error(
     shim: Shim, neighbour: Any, stream: str, garbage: bytes
 ) -> None:
-    """Bytes that are no message are INVALID_ARGUMENT (or of an unknown RM), never a traceback."""
+    """Bytes that are no message end with INVALID_ARGUMENT, or as for an unknown RM."""
     await shim.register()
     call = shim.open(stream)
     await call.send(garbage)
@@ -40,10 +40,10 @@ async def test_garbage_ends_the_stream_with_a_typed_error(
     assert "Traceback" not in text
 
 
-async def test_malformed_item_leaves_nothing_half_done(
+async def test_a_malformed_item_refuses_the_whole_request(
     shim: Shim, streams: tuple[Call, Call, Call], server: Server
 ) -> None:
-    """When one item of a request is no message, none of the request is carried out."""
+    """If one item of a request is malformed, no item of the request is carried out."""
     good = delimited(4, ask("good").SerializeToString())
     not_utf8 = delimited(4, delimited(1, b"\xc3\x28"))
     await streams[0].send(delimited(3, b"rm") + good * 1000 + not_utf8)
@@ -54,7 +54,7 @@ async def test_malformed_item_leaves_nothing_half_done(
     assert (report.pending_asks, report.allocations) == (0, 0)
 
 
-async def test_text_that_is_no_utf8_is_malformed(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
+async def test_invalid_utf8_is_malformed(shim: Shim, streams: tuple[Call, Call, Call]) -> None:
     """Invalid UTF-8 in a text field is refused in every request."""
     allocations, applications, nodes = streams
     for call, field in ((allocations, 4), (applications, 1), (nodes, 1)):
@@ -105,7 +105,7 @@ async def test_garbage_in_unary_calls_is_malformed(shim: Shim, neighbour: Any, m
 
 
 async def test_garbage_in_a_session_ends_its_stream_only(session: RawSession, neighbour: Any) -> None:
-    """Garbage inside a session ends the stream; the session can be resumed and continues."""
+    """Garbage in a session ends the stream; the session can be resumed."""
     call, welcome = await session.begin()
     await session.replay(call)
     await call.send(sp.UpdateRequest(ack=sp.Ack()).SerializeToString() + b"\x32\x7f")

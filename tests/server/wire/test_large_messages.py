@@ -1,4 +1,4 @@
-"""However large a message is and whatever its contents, it is read part by part (reliability § bombs).
+"""However large a message is, and whatever it has, it is read part by part.
 
 Work is counted in lines of Python that run between two turns of all other tasks.
 """
@@ -69,7 +69,7 @@ Work = Coroutine[Any, Any, Any]
 
 
 def entries(field: int, count: int) -> bytes:
-    """This number of entries of a map of texts, all with distinct keys."""
+    """This number of entries of a map of texts, with distinct keys."""
     return b"".join(delimited(field, delimited(1, b"%x" % number)) for number in range(count))
 
 
@@ -90,7 +90,7 @@ async def read_asks(raw: bytes, reader: AskReader | None = None) -> Steps:
 
 
 def one_ask(rest: bytes) -> Work:
-    """The reading of a message with one ask."""
+    """Read a message with one ask."""
     return read_asks(delimited(4, KEY + rest))
 
 
@@ -127,16 +127,16 @@ WORST: dict[str, Callable[[], Work]] = {
 
 @pytest.mark.pure
 @pytest.mark.parametrize("what", WORST)
-def test_everybody_else_has_turns_while_a_message_is_read(what: str) -> None:
-    """Between two turns only a part of the work is done, and never all of it."""
+def test_other_tasks_run_while_a_message_is_read(what: str) -> None:
+    """Between two turns only a bounded part of a message is read."""
     counts = stretches(WORST[what](), CallError)
     assert max(counts) < LINES
     assert sum(counts) > 2 * LINES
 
 
 @pytest.mark.pure
-async def test_messages_with_much_in_them_take_turns() -> None:
-    """While one is read, one part of it is read in each turn of the loop."""
+async def test_large_messages_take_turns() -> None:
+    """While several messages are read, one part of one of them is read in each turn of the loop."""
     gate = asyncio.Lock()
     turns = parts = 0
 
@@ -168,8 +168,8 @@ async def test_messages_with_much_in_them_take_turns() -> None:
         ),
     ],
 )
-def test_answer_of_very_many_fields_is_refused_unread(work: Callable[[], Work], problem: str) -> None:
-    """They are counted no further than to the bound."""
+def test_an_answer_of_very_many_fields_is_refused(work: Callable[[], Work], problem: str) -> None:
+    """The fields of an answer are counted only up to the bound."""
     counts = stretches(work(), CallError)
     assert sum(counts) < LINES
     with pytest.raises(CallError, match=problem):
@@ -187,7 +187,7 @@ def test_refusals_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_many_answers_reach_the_core_in_parts() -> None:
-    """Each command has few of them, all together have all, and their order is kept."""
+    """Each command has few answers, all commands together have all of them, in order."""
     refusing = b"".join(
         delimited(1, b"\x08" + bytes((number,)) + b"\x12\x03\x0a\x01n" * 1_000) for number in range(1, 11)
     )
@@ -207,8 +207,8 @@ def asks_of(steps: Steps) -> list[int]:
     return [len(command.asks) for command in commands]
 
 
-def test_a_command_has_so_many_bytes_of_items() -> None:
-    """Unusually large items are split into more commands."""
+def test_the_bytes_of_a_command_are_bounded() -> None:
+    """Unusually large items are divided over more commands."""
     item = ask("k", allocationTags={"note": "x" * 50 * KIB})
     raw = si.AllocationRequest(allocations=[item] * 20).SerializeToString()
     counts = asks_of(at_once(read_asks(raw)))
@@ -216,8 +216,8 @@ def test_a_command_has_so_many_bytes_of_items() -> None:
     assert max(counts) == COMMAND_BYTES // (50 * KIB)
 
 
-def test_a_command_has_so_many_amounts() -> None:
-    """Asks of different sizes cost by their amounts; those of one size are cheap."""
+def test_the_amounts_of_a_command_are_bounded() -> None:
+    """Asks of different sizes cost by their amounts; asks of one size are cheap."""
 
     def sized(number: int) -> si.Allocation:
         amounts = {f"r{kind}": 1 + number for kind in range(100)}
@@ -229,7 +229,7 @@ def test_a_command_has_so_many_amounts() -> None:
     assert asks_of(at_once(read_asks(raw))) == [50]
 
 
-def test_refusals_of_items_are_told_in_parts() -> None:
+def test_rejections_are_sent_in_parts() -> None:
     """Each answer has at most the number of items of a response."""
     steps = at_once(read_nodes(b"\x0a\x00" * (MAX_RESPONSE_ITEMS + 1)))
     assert len(steps.steps) == 2
@@ -256,7 +256,7 @@ def test_refusals_of_items_are_told_in_parts() -> None:
     ],
 )
 def test_application_with_too_many_entries_is_refused(new: si.AddApplicationRequest, reason: str) -> None:
-    """The reason names the field, the number and the bound."""
+    """The reason of the rejection has the field, the number and the bound."""
     raw = si.ApplicationRequest(new=[new]).SerializeToString()
     [step] = at_once(read_applications(raw)).steps
     assert not isinstance(step, UpdateApplications)
@@ -266,7 +266,7 @@ def test_application_with_too_many_entries_is_refused(new: si.AddApplicationRequ
 
 @pytest.mark.parametrize(("tags", "shares"), [(MAX_CLASS_TAGS, True), (MAX_CLASS_TAGS + 1, False)])
 def test_asks_of_very_many_tags_share_no_answers(tags: int, shares: bool) -> None:
-    """Comparing all tags of an ask takes long, so asks with very many are not compared."""
+    """Asks with very many tags share no answers, because comparing all tags takes long."""
     reader = AskingReader(RM, sp.BY_ALL_TAGS)
     raw = b"".join(delimited(4, delimited(1, key) + entries(2, tags) + APP) for key in (b"a", b"b"))
     [command] = at_once(read_asks(raw, reader)).steps
@@ -275,15 +275,15 @@ def test_asks_of_very_many_tags_share_no_answers(tags: int, shares: bool) -> Non
     assert (one.ask_class == other.ask_class) is shares
 
 
-def test_envelope_has_few_fields() -> None:
-    """The fields of an UpdateRequest are read one by one, up to a bound."""
+def test_the_fields_of_an_envelope_are_bounded() -> None:
+    """The number of fields in an UpdateRequest is bounded."""
     assert open_envelope(b"\x78\x01" * MAX_UPDATE_FIELDS)[0] == 0
     with pytest.raises(Malformed, match=f"more than {MAX_UPDATE_FIELDS} fields in one request"):
         open_envelope(b"\x78\x01" * (MAX_UPDATE_FIELDS + 1))
 
 
-def test_fields_count_where_they_are_looked_for() -> None:
-    """Those of the message and those of the fields on the way count together."""
+def test_nested_fields_are_counted_together() -> None:
+    """The fields of a message, and of the messages around it, are counted together."""
     inner = delimited(6, b"\x78\x01" * (MAX_REQUEST_FIELDS // 2))
     check_fields("Hello", delimited(3, inner), (3, 6))
     check_fields("Hello", delimited(3, inner * 3), (3,))
@@ -307,7 +307,7 @@ async def test_item_of_unknown_fields_is_rejected_by_name(
     assert rejected.reason == "allocation has more than 200000 entries"
 
 
-async def test_tag_of_more_bytes_than_it_needs_stops_nobody(
+async def test_a_tag_with_extra_bytes_is_read(
     shim: Shim, streams: tuple[Call, Call, Call], neighbour: Any
 ) -> None:
     """An item may have a field number that is written with extra bytes."""
@@ -321,7 +321,7 @@ async def test_tag_of_more_bytes_than_it_needs_stops_nobody(
 async def test_registration_of_very_many_entries_is_refused(
     shim: Shim, session: RawSession, neighbour: Any
 ) -> None:
-    """Over `si.v1` and over a session alike, and the reason names the bound."""
+    """A registration with too many entries is refused over `si.v1` and sessions, with the bound."""
     extra = {f"{number:x}": "" for number in range(MAX_REQUEST_FIELDS + 1)}
     with pytest.raises(grpc.aio.AioRpcError) as refused:
         await shim.register(extraConfig=extra)
@@ -335,7 +335,7 @@ async def test_registration_of_very_many_entries_is_refused(
 
 
 async def test_read_of_very_many_fields_is_refused(channel: grpc.aio.Channel, neighbour: Any) -> None:
-    """A request that only reads is no exception."""
+    """Requests that only read have the same bound of fields."""
     list_nodes: Any = channel.unary_unary("/licorne.v1.State/ListNodes")
     raw = pb.ListNodesRequest().SerializeToString() + NOBODY_KNOWS * 1_000_000
     with pytest.raises(grpc.aio.AioRpcError) as refused:

@@ -1,4 +1,4 @@
-"""Trace contexts of callers: valid and invalid ones."""
+"""Valid and invalid trace contexts of callers."""
 
 import pytest
 
@@ -50,20 +50,20 @@ def test_contexts_are_read(text: str, *, sampled: bool) -> None:
         "9" * 100_000,
     ],
 )
-def test_what_is_none_is_not_read(text: str) -> None:
-    """Whatever the text, there is a context or none, and no error."""
+def test_invalid_contexts_are_ignored(text: str) -> None:
+    """Any other text gives no context, and no error."""
     assert read_context(text) is None
 
 
-def test_a_state_is_handed_on_unless_it_is_too_long() -> None:
-    """The context holds also without its state."""
+def test_a_long_state_is_dropped() -> None:
+    """A context whose state is too long is used without the state."""
     assert read_context(GOOD, "a=1") == CONTEXT._replace(state="a=1")
     assert read_context(GOOD, "a" * MAX_STATE) == CONTEXT._replace(state="a" * MAX_STATE)
     assert read_context(GOOD, "a" * (MAX_STATE + 1)) == CONTEXT
 
 
 def test_metadata_of_a_call() -> None:
-    """A call without a context has none, which is no error; one with two has none either."""
+    """A call without a context has none, which is no error; a call with two contexts has none either."""
     assert note_call([("user-agent", "x"), ("traceparent", GOOD), ("tracestate", "a=1")])
     assert current_context() == CONTEXT._replace(state="a=1")
     assert note_call([("x-bin", b"1")])

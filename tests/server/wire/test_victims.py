@@ -69,8 +69,8 @@ def refusal(*wanted: sp.PreemptionAnswer) -> tuple[str, str]:
     return field, text
 
 
-def test_a_check_says_all_that_the_core_asks() -> None:
-    """The ask, the nodes best first, their victims in order, where to start, and the time."""
+def test_a_check_is_encoded_completely() -> None:
+    """A check has the ask, the nodes with the best first, their victims in order, the start, and the time."""
     effect = asked(
         check(7, on("n2", "v1", "v2", "v3", start=1), on("n1")),
         check(9, on("n1", "v1", start=0)),
@@ -96,8 +96,8 @@ def test_a_check_says_all_that_the_core_asks() -> None:
     assert (second.id, second.nodes[0].start_index) == (9, 0)
 
 
-def test_a_payload_knows_its_last_check() -> None:
-    """The time for the answers begins when it was written."""
+def test_a_payload_has_its_last_check() -> None:
+    """A payload has the number of its last check, so that the time begins when the check was written."""
     [payload] = victim_payloads(asked(check(7), check(9)))
     assert (payload.kind, payload.items, payload.last_check) == (Kind.VICTIMS, 2, 9)
 
@@ -115,8 +115,8 @@ def test_many_large_checks_are_several_messages() -> None:
     assert [payload.last_check for payload in payloads] == last
 
 
-def test_a_check_about_very_many_victims_is_cut_behind_the_best_nodes() -> None:
-    """A client accepts 4 MiB; nodes that are left out count as refused."""
+def test_a_check_of_very_many_victims_has_the_best_nodes() -> None:
+    """A check keeps the best nodes that fit into 4 MiB, which a client accepts; others count as refused."""
     keys = [f"{number}-{'x' * 500}" for number in range(1000)]
     effect = asked(check(1, *(on(f"n{n}", *keys, start=999) for n in range(10))))
     [payload] = victim_payloads(effect)
@@ -128,8 +128,8 @@ def test_a_check_about_very_many_victims_is_cut_behind_the_best_nodes() -> None:
     assert all(len(node.victims) == 1000 for node in message.checks[0].nodes)
 
 
-def test_a_single_node_is_never_left_out() -> None:
-    """This holds for any number of victims."""
+def test_a_single_node_is_always_kept() -> None:
+    """A single node is kept, whatever the number of its victims."""
     keys = [f"{number}-{'x' * 500}" for number in range(4000)]
     [message] = read(asked(check(1, on("n1", *keys, start=3999))))
     [node] = message.checks[0].nodes
@@ -146,7 +146,7 @@ def test_a_single_node_is_never_left_out() -> None:
         max_size=4,
     )
 )
-def test_answers_are_read_as_they_were_meant(wanted: list[tuple[int, dict[str, int]]]) -> None:
+def test_answers_are_converted(wanted: list[tuple[int, dict[str, int]]]) -> None:
     """An answer has the check, and the last victim to stop on each node."""
     got = answers(
         *(
@@ -177,31 +177,31 @@ def test_answers_are_read_as_they_were_meant(wanted: list[tuple[int, dict[str, i
         ),
     ],
 )
-def test_answers_that_make_no_sense_name_field_and_value(
+def test_invalid_answers_are_refused_with_field_and_value(
     nodes: list[sp.NodeNeed], field: str, text: str
 ) -> None:
-    """Nothing of the message is passed on."""
+    """An invalid answer is refused with field and value, and nothing of its message is passed on."""
     fine = sp.PreemptionAnswer(id=2, nodes=[need("n1", 0)])
     bad = sp.PreemptionAnswer(id=3, nodes=nodes)
     assert refusal(fine, bad) == (f"preemption_answers.answers.{field}", text)
 
 
 def test_too_many_answers_are_refused() -> None:
-    """They are handled at once."""
+    """The number of answers in a message is bounded, because they are handled at once."""
     assert len(answers(*[sp.PreemptionAnswer(id=1)] * MAX_ANSWERS)) == MAX_ANSWERS
     field, text = refusal(*[sp.PreemptionAnswer(id=1)] * (MAX_ANSWERS + 1))
     assert field == "preemption_answers.answers"
     assert text == f"PreemptionAnswers holds more than {MAX_ANSWERS} answers"
 
 
-def test_a_node_that_cannot_be_meant_is_ignored() -> None:
-    """No node has so long an id, so no check named it."""
+def test_an_impossible_node_is_ignored() -> None:
+    """A node with an id that is too long is ignored, because no check can have named it."""
     [answer] = answers(sp.PreemptionAnswer(id=1, nodes=[need("n" * (MAX_ID + 1), 0), need("n", 0)]))
     assert answer.needed == {"n": 0}
 
 
 @pytest.mark.parametrize("raw", [b"\x0a", b"\x0a\x02\x12\x7f", b"\x0a\x04\x12\x02\x0a\x05", b"\x07"])
 def test_garbage_is_malformed(raw: bytes) -> None:
-    """They are truncated, or of an invalid wire type."""
+    """Truncated messages, and invalid wire types, are malformed."""
     with pytest.raises(Malformed):
         answers_in(raw)

@@ -40,9 +40,9 @@ def real(key: str, memory: int, *, predicate: str | None = None) -> Command:
 
 
 def in_vain(*, wanted: int = 2, style: str = "Soft", tell: str = "large") -> Driver:
-    """The gang `job` has placeholders p1 on n1 and p2 on n2, which are too small for the ask `tell`.
+    """The gang `job` with placeholders p1 on n1 and p2 on n2, too small for the real ask named by `tell`.
 
-    Both nodes have room for the ask, and the gang times out 60 seconds later.
+    Both nodes have room for the ask, and the gang times out after 60 seconds.
     """
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4), node("n2", memory=4)))
@@ -59,7 +59,7 @@ def told(effects: Sequence[Effect]) -> list[tuple[str, str]]:
 
 
 def job(driver: Driver) -> Application:
-    """The application, while it exists."""
+    """The application `job`, which must exist."""
     return driver.partition.applications[AppId("job")]
 
 
@@ -70,7 +70,7 @@ def counts(driver: Driver) -> tuple[int, int]:
 
 
 def test_each_cancelled_placeholder_is_stopped_once() -> None:
-    """A cancelled placeholder gets one stop request, even after more large asks and the timeout."""
+    """The RM is asked once to stop a cancelled placeholder, even after more large asks and the timeout."""
     driver = in_vain()
     driver.do(real("larger", 3))
     driver.wait(120)
@@ -90,7 +90,7 @@ def test_each_cancelled_placeholder_is_stopped_once() -> None:
     ],
 )
 def test_a_release_of_any_type_ends_a_cancelled_placeholder(why: TerminationType) -> None:
-    """A release by the RM ends a cancelled placeholder, whatever its type and reason."""
+    """A release by the RM ends a cancelled placeholder, whatever the type of the release."""
     driver = in_vain()
     effects = driver.do(releases(release("job", "p1", why=why), release("job", "p2", why=why)))
     assert keys(effects) == ["large"]
@@ -139,7 +139,7 @@ def test_an_unconfirmed_placeholder_of_a_running_gang_times_out(style: str) -> N
     [("Soft", "Resuming", "Accepted"), ("Hard", "Failing", "Failed")],
 )
 def test_the_ask_of_an_incomplete_gang_is_dropped_at_timeout(style: str, entered: str, after: str) -> None:
-    """If the RM is silent until the timeout, the ask is dropped and the gang ends by its style."""
+    """If the RM confirms no stop before the timeout, the ask is dropped and the gang ends by its style."""
     driver = in_vain(wanted=9, style=style)
     effects = driver.wait(60)
     pending = "releasing pending placeholders on placeholder timeout"
@@ -150,7 +150,7 @@ def test_the_ask_of_an_incomplete_gang_is_dropped_at_timeout(style: str, entered
 
 
 def test_the_removal_of_the_application_ends_cancelled_placeholders() -> None:
-    """Placeholders of a removed application are released at once; a new one of its id has no state."""
+    """Placeholders of a removed application are released at once; a new application is not affected."""
     driver = in_vain()
     removed = "Application job Removed"
     assert told(driver.do(remove_apps("job"))) == [("p1", removed), ("p2", removed)]
@@ -159,7 +159,7 @@ def test_the_removal_of_the_application_ends_cancelled_placeholders() -> None:
 
 
 def test_an_operator_ends_an_application_with_cancelled_placeholders() -> None:
-    """A killed application drops its ask, and ends with the last of its placeholders."""
+    """A killed application drops its ask, and ends when the RM has stopped its last placeholder."""
     driver = in_vain()
     effects = driver.do(kill("job", "enough"))
     assert (told(effects), states(effects, "job")) == ([("large", "enough")], ["Failing"])
@@ -192,7 +192,7 @@ def test_later_asks_do_not_wait_for_cancelled_placeholders_of_a_completion() -> 
 
 
 def test_an_ask_waits_for_a_placeholder_that_is_placed_later() -> None:
-    """A placeholder that is placed later takes the ask, or is cancelled like the others."""
+    """A placeholder that is placed later is replaced by the ask, or cancelled if it is too small."""
     driver = in_vain()
     effects = driver.do(placeholder("p3", 1))
     assert (keys(effects), told(effects)) == (["p3"], [("p3", INCOMPATIBLE)])
@@ -202,7 +202,7 @@ def test_an_ask_waits_for_a_placeholder_that_is_placed_later() -> None:
 
 
 def test_a_placeholder_with_an_open_check_does_not_block_a_cancellation() -> None:
-    """While one ask is matched to a placeholder, a larger ask cancels the other placeholder."""
+    """While one ask is assumed for a placeholder, a larger ask cancels the other placeholder."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=10)))
     driver.do(nodes(node("n1", memory=9)))

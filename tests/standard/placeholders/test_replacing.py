@@ -1,4 +1,4 @@
-"""Cost and result of the search for placeholders, for asks that require a node (§ 6.5)."""
+"""The search for a placeholder to be replaced by an ask that requires a node (§ 6.5)."""
 
 from licorne_core.scheduling.replacing import Obstacles
 from licorne_core.standard.placeholders.search import PLACEHOLDERS_OF_A_TRY, ReplacementSearch
@@ -23,7 +23,7 @@ def gang(*sizes: int) -> Driver:
 
 
 def test_asks_that_require_nodes_examine_few_placeholders() -> None:
-    """An ask that requires a node examines only the placeholders there, each counted as work."""
+    """For an ask that requires a node only placeholders on that node are examined."""
     driver = gang(*[1] * MANY)
     partition = driver.partition
     bound = [
@@ -36,15 +36,15 @@ def test_asks_that_require_nodes_examine_few_placeholders() -> None:
     assert 0 < search.work < MANY * PLACEHOLDERS_OF_A_TRY
 
 
-def test_an_ask_takes_the_placeholder_on_the_node_that_it_requires() -> None:
+def test_an_ask_replaces_the_placeholder_on_its_required_node() -> None:
     """An ask that requires a node skips earlier placeholders on other nodes."""
     driver = gang(2, 2, 2)
     effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
     assert [key for _, key, *_ in released(effects)] == ["p2"]
 
 
-def test_an_earlier_placeholder_that_is_too_small_is_cancelled_first() -> None:
-    """A too small placeholder that arrived earlier is cancelled, on any node; later ones remain."""
+def test_an_earlier_placeholder_that_is_too_small_is_cancelled() -> None:
+    """A placeholder that is too small and arrived earlier is cancelled, on any node; later ones are kept."""
     driver = gang(2, 1, 2, 1)
     effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
     assert [(key, why) for _, key, why, _ in released(effects)] == [

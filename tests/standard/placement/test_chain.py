@@ -19,7 +19,7 @@ OPEN = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 
 
 def refusal(placer: Placer, tree: QueueTree, app: NewApplication) -> str:
-    """The reason for which an application is refused; the tree is unchanged."""
+    """The reason for which an application is refused, which must not change the tree."""
     before = outline(tree)
     with pytest.raises(Rejected) as refused:
         placer.place(app, tree)
@@ -28,13 +28,13 @@ def refusal(placer: Placer, tree: QueueTree, app: NewApplication) -> str:
 
 
 def app(queue: str = "", **tags: str) -> NewApplication:
-    """An application of user ann."""
+    """An application of user `ann` that names this queue, with these tags."""
     return NewApplication(app_id=AppId("app-1"), queue_name=queue, user=UserGroup("ann", ("ann",)), tags=tags)
 
 
 @pytest.mark.row(62)
 def test_implicit_rules_are_listed() -> None:
-    """Without configured rules the list has `provided`, which does not create, and recovery."""
+    """Without configured rules, `provided` without creation and the recovery rule are in force."""
     provided, recovery = rules_in_force([])
     assert (provided.name, provided.create) == ("provided", False)
     assert (recovery.name, recovery.create, recovery.value) == ("recovery", True, RECOVERY_PATH)
@@ -43,8 +43,8 @@ def test_implicit_rules_are_listed() -> None:
 
 
 @pytest.mark.parametrize("separator", [".", "x", "_", ","])
-def test_a_very_long_queue_name_is_refused_shortly(separator: str) -> None:
-    """A very long queue name gives a short answer, and creates no queue."""
+def test_a_very_long_queue_name_is_refused_with_a_short_reason(separator: str) -> None:
+    """An application with a very long queue name is refused with a short reason, and creates no queue."""
     placer = Placer([PlacementRuleConfig(name="provided", create=True)])
     tree = tree_of(OPEN)
     assert len(refusal(placer, tree, app(f"root.{f'y{separator}' * 50_000}"))) < 300
@@ -52,7 +52,7 @@ def test_a_very_long_queue_name_is_refused_shortly(separator: str) -> None:
 
 
 def test_a_name_with_full_stops_is_one_level() -> None:
-    """Every full stop in a user's name is replaced, not only the first one (spec § 3.8)."""
+    """Every full stop in a user's name is replaced by `_dot_` (spec § 3.8)."""
     placer = Placer([PlacementRuleConfig(name="user", create=True)])
     user = UserGroup("ann.b.c", ("staff",))
     dotted = NewApplication(app_id=AppId("app-1"), queue_name="", user=user)
@@ -61,7 +61,7 @@ def test_a_name_with_full_stops_is_one_level() -> None:
 
 @pytest.mark.row(84)
 def test_a_forced_application_is_recovered_if_its_queue_cannot_be_created() -> None:
-    """An application whose queue can no longer be created is recovered if forced, else refused."""
+    """If its queue cannot be created, a forced application is placed in recovery, and others are refused."""
     placer = Placer([PlacementRuleConfig(name="provided", create=True)])
     tree = tree_of(OPEN)
     assert refusal(placer, tree, app("root.a.gone")).endswith("parent is already a leaf: root.a")
@@ -74,7 +74,7 @@ rule_kinds = st.sampled_from(["provided", "user", "fixed", "tag"])
 
 
 def rule_configs(levels: int) -> st.SearchStrategy[PlacementRuleConfig]:
-    """Random rules with up to this number of parents; values of fixed rules are valid."""
+    """Random rules with up to this number of parent rules; values of fixed rules are valid."""
     parents = st.none() if levels == 0 else st.none() | rule_configs(levels - 1)
     return st.builds(
         PlacementRuleConfig,
@@ -102,10 +102,10 @@ ROOTS: list[QueueConfig] = [
 
 
 @given(st.sampled_from(ROOTS), st.lists(rule_configs(2), max_size=3), st.lists(APPS, max_size=4))
-def test_placement_gives_a_leaf_or_leaves_no_trace(
+def test_an_application_is_placed_in_a_leaf_or_changes_nothing(
     root: QueueConfig, rules: list[PlacementRuleConfig], newcomers: list[NewApplication]
 ) -> None:
-    """An application is placed in a leaf open to it, or if forced in recovery; else no queue is created."""
+    """An application is placed in a leaf open to its user, or in recovery if forced; else nothing changes."""
     tree = whole_tree(root)
     placer = Placer(rules)
     for newcomer in newcomers:
@@ -128,7 +128,7 @@ HEAD = "application rejected: no placement rule matched: "
 
 
 def reasons(placer: Placer, queues: str, app: NewApplication) -> str:
-    """The reasons for a rejection, which are equal in a dry run and a submission."""
+    """The reasons for a rejection, which must be equal in a dry run and a submission."""
     tree = tree_of(queues)
     with pytest.raises(Rejected) as dry:
         placer.rule_for(app, tree)
@@ -144,7 +144,7 @@ def application(**tags: str) -> NewApplication:
 
 
 def test_the_reason_of_each_rule_is_reported() -> None:
-    """A reason has the rule's number, kind, value and queue, and why the queue was not used."""
+    """A rejection lists each rule with number, kind, value and queue, and why its queue was not used."""
     rules = [
         PlacementRuleConfig(name="tag", value="namespace"),
         PlacementRuleConfig(name="provided"),
@@ -161,7 +161,7 @@ def test_the_reason_of_each_rule_is_reported() -> None:
 
 
 def test_the_number_of_reported_rules_is_bounded() -> None:
-    """Of a thousand rules the first are reported, with the number of the others."""
+    """Of a thousand rules a rejection lists the first, and the number of further rules."""
     rules = [PlacementRuleConfig(name="fixed", value=f"{'x' * 60}{n}") for n in range(1_000)]
     text = reasons(Placer(rules), "- {name: root}", application())
     assert len(text) < MAX_REASONS + 200
@@ -171,7 +171,7 @@ def test_the_number_of_reported_rules_is_bounded() -> None:
 
 
 def test_a_long_path_is_cut_at_its_start() -> None:
-    """Of a path of thousands of characters the end is reported, which distinguishes paths."""
+    """Of a very long path a rejection has the end, which distinguishes paths."""
     rule = PlacementRuleConfig(name="fixed", value=".".join(["y" * 60] * 16 + ["end"]))
     text = reasons(Placer([rule]), "- {name: root}", application())
     assert len(text) < MAX_REASONS + 200

@@ -1,18 +1,18 @@
-"""Placement as transcripts: inputs of rules and queues, and the answer to each.
+"""Transcripts of placement: inputs, and the expected answer to each.
 
-A transcript is a text file of entries: a line with a verb and its operands, for some verbs lines of
-YAML below it, then ``----``, then the answer, then an empty line. Lines that begin with # before an
-entry are comments. With `LICORNE_REWRITE` set in
-the environment the answers are written anew, to be reviewed as a difference.
+A transcript is a text file of entries: a line with a verb and its operands, for some verbs followed by
+lines of YAML, then ``----``, the answer, and an empty line. Lines that begin with # before an entry are
+comments. If `LICORNE_REWRITE` is set in the environment, the present answers are written to the files,
+to be reviewed as a difference.
 
 | verb | meaning |
 |---|---|
-| config | start with the queues and rules below |
-| reload | follow the queues and rules below |
+| config | start with the following queues and rules |
+| reload | reload the following queues and rules |
 | submit ID [queue=Q] [user=U] [groups=A,B] [tag:T=V] | place an application |
-| finish ID | the application has gone |
-| clean | what the cleaner removes |
-| tree | all queues |
+| finish ID | remove the application |
+| clean | remove empty queues, and list these |
+| tree | list all queues |
 
 The first line of a file names the acceptance rows that it covers.
 """
@@ -39,7 +39,7 @@ FILES = sorted((Path(__file__).parent / "transcripts").glob("*.txt"))
 
 @dataclass
 class Entry:
-    """An input, and the answer in the file."""
+    """An input with its comments, and the answer in the file."""
 
     command: str
     comments: list[str]
@@ -97,7 +97,7 @@ class World:
         self.places: dict[str, str] = {}
 
     def answer(self, entry: Entry) -> list[str]:
-        """Process the input; return the answer's lines."""
+        """Process the input; return the lines of the answer."""
         verb, *words = entry.command.split()
         try:
             answer = self._do(verb, words, "\n".join(entry.body))
@@ -166,8 +166,8 @@ def test_every_kind_of_rule_is_in_a_transcript() -> None:
 @pytest.mark.parametrize(
     "file", [pytest.param(file, id=file.stem, marks=pytest.mark.row(*rows_of(file))) for file in FILES]
 )
-def test_a_transcript_has_the_present_answers(file: Path) -> None:
-    """Every answer equals the one in the transcript."""
+def test_the_answers_equal_those_of_the_transcript(file: Path) -> None:
+    """Every present answer equals the answer in the transcript."""
     lines = file.read_text(encoding="utf-8").splitlines()
     entries = list(entries_of(lines))
     world = World()

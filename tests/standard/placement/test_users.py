@@ -34,8 +34,8 @@ NOT_LISTED = (False, True)
 
 
 @pytest.mark.row(74)
-def test_an_empty_filter_has_no_restriction() -> None:
-    """A filter without entries lets everyone pass; with deny it lets nobody pass."""
+def test_an_empty_filter_applies_to_everyone() -> None:
+    """An allow filter without entries lets everyone pass, and a deny filter nobody."""
     assert admits(("ann",)) == (True, False)
 
 
@@ -96,14 +96,14 @@ def test_a_dollar_at_the_end_makes_a_name_and_a_pattern() -> None:
 
 @pytest.mark.row(74)
 def test_a_list_of_several_entries_has_only_names() -> None:
-    """A list of several entries has names only; invalid ones, even a star, are skipped."""
+    """A list of several entries has only names; invalid names, even a star, are skipped."""
     assert admits(("ann",), users=("a.*", "*", "bob")) == NOT_LISTED
     assert admits(("bob",), users=("a.*", "*", "bob")) == LISTED
 
 
 @pytest.mark.row(74)
 def test_a_list_of_invalid_names_matches_nobody() -> None:
-    """With invalid names only, allow lets nobody pass, and deny everyone."""
+    """An allow list with only invalid names lets nobody pass, and a deny list everyone."""
     assert admits(("ann",), users=("a b", "c d")) == NOT_LISTED
 
 
@@ -121,27 +121,27 @@ def test_the_type_of_a_filter_ignores_case(spelling: str) -> None:
 
 
 def by(user: str, *groups: str, **tags: str) -> NewApplication:
-    """An application of this user."""
+    """An application of this user, with these groups and tags."""
     return NewApplication(app_id=AppId("app-1"), user=UserGroup(user, groups), tags=tags)
 
 
 @pytest.mark.parametrize("user", ["ann", "_x", "a.b@c-d", "system:serviceaccount:ns:job", "svc$"])
 def test_groups_are_those_sent_by_the_rm(user: str) -> None:
-    """A user has the groups sent by the RM, or without any a group of the same name."""
+    """A user has the groups sent by the RM; without any, a group named like the user."""
     assert checked_user(by(user, "staff", "dev"), forced=False) == UserGroup(user, ("staff", "dev"))
     assert checked_user(by(user), forced=False) == UserGroup(user, (user,))
 
 
 @pytest.mark.row(84, 85)
 def test_a_forced_application_without_a_user_belongs_to_nobody() -> None:
-    """A forced application without a user gets the user nobody."""
+    """A forced application without a user has the user `nobody` and the group `nogroup`."""
     assert checked_user(by("", "staff"), forced=True) == UserGroup("nobody", ("nogroup",))
 
 
 @pytest.mark.parametrize("forced", [False, True])
 @pytest.mark.parametrize("user", ["a b", "a,b", "1st", "-", "ann$bob", "ann\n", "änne", "-" * 100])
 def test_an_invalid_user_name_is_rejected(user: str, forced: bool) -> None:
-    """An invalid user name is rejected with its text, whether the application is forced or not."""
+    """An application with an invalid user name is rejected with that name, even if it is forced."""
     with pytest.raises(Rejected) as refusal:
         checked_user(by(user, "staff"), forced=forced)
     published, _, found = str(refusal.value).partition(", found ")
@@ -163,5 +163,5 @@ def test_an_invalid_user_name_is_rejected(user: str, forced: bool) -> None:
     ],
 )
 def test_the_force_tag_ignores_case(key: str, value: str, expected: bool) -> None:
-    """The tag that forces is found in any case, with one of the usual spellings of true."""
+    """The forcing tag is read in upper or lower case, with any usual spelling of true."""
     assert is_forced(by("ann", **{key: value})) is expected

@@ -1,4 +1,4 @@
-"""Predicate checks: answers of the RM, their validity, and reports to an autoscaler."""
+"""Defects of predicate checks: answers of the RM, and their validity."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap, without
@@ -8,7 +8,7 @@ PREDICATES = (
         "accepted-on-the-first-alone",
         "predicates:_counts",
         without("1"),
-        "whoever is alone on a further node of a check is asked about again",
+        "asks alone on a further node of a check are checked again",
         (
             "predicates/test_predicates",
             "predicates/test_predicate_results",
@@ -30,7 +30,7 @@ PREDICATES = (
         "known-while-assumed",
         "PredicateChecks.is_needed",
         returns("(ask_class, allocate) not in node.results"),
-        "an ask is placed by an older result though another is assumed on the node meanwhile",
+        "an ask is placed by an older result, although another ask is assumed on the node meanwhile",
         (
             "predicates/test_predicates",
             "predicates/test_predicate_results",
@@ -43,7 +43,7 @@ PREDICATES = (
         "unknown-beside-the-first",
         "take_answer",
         never("first"),
-        "the RM's answers count on a node where it does not know of an allocation",
+        "answers of the RM count for a node with an allocation that the RM did not know",
         (
             "predicates/test_predicate_results",
             "properties/test_decisions::test_core_and_oracle_agree",

@@ -1,4 +1,4 @@
-"""Validity of predicate results, which are for the node in its reported state and for one ask (§ 8.4)."""
+"""The validity of predicate results, each for one node in its reported state and for one ask (§ 8.4)."""
 
 from collections.abc import Callable
 
@@ -39,7 +39,7 @@ Judge = Callable[[str, str], str]
 
 
 def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None) -> Driver:
-    """Nodes of 10, and an application `one` of an RM that judges nodes."""
+    """Nodes of 10 thousandths of a core, and an application `one` of an RM that judges nodes."""
     core = Driver()
     core.do(register(config("[{name: a}]", rest=rest), predicates=policy or PredicatePolicy()))
     core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, count + 1))))
@@ -48,7 +48,7 @@ def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None
 
 
 def answered(core: Driver, effects: list[Effect], judge: Judge) -> tuple[list[Effect], int]:
-    """Answer all checks; return all effects, and the number of answers."""
+    """Answer all checks by `judge`; return all effects, and the number of answers."""
     everything = list(effects)
     waiting = asked(effects)
     count = 0
@@ -91,7 +91,7 @@ def test_classes_do_not_void_results_of_each_other() -> None:
 
 @pytest.mark.parametrize("order", ["fair", "binpacking"])
 def test_each_ask_of_a_class_is_judged_separately(order: str) -> None:
-    """An RM that accepts one ask of a class per node gets exactly one ask on each node."""
+    """If the RM accepts only one ask of a class per node, exactly one ask is placed on each node."""
     core = cluster(4, rest=f"nodesortpolicy: {{type: {order}}}")
     taken: set[str] = set()
     used: set[str] = set()
@@ -111,8 +111,8 @@ def test_each_ask_of_a_class_is_judged_separately(order: str) -> None:
     assert used == {"n1", "n2", "n3", "n4"}
 
 
-def test_an_ask_assumed_beside_others_has_a_check_of_its_own() -> None:
-    """An ask on a node that another check names gets its own check, as the RM counts first nodes only."""
+def test_an_ask_on_a_node_with_assumed_asks_has_a_check_of_its_own() -> None:
+    """An ask on a further node of another check has its own check: the RM counts asks only on first nodes."""
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=5, predicate="p") for n in range(4))))
     check, *others = asked(effects)
@@ -130,7 +130,7 @@ def test_an_ask_assumed_beside_others_has_a_check_of_its_own() -> None:
 
 
 def test_an_answer_is_void_for_a_node_that_changed_meanwhile() -> None:
-    """An answer about a node that has changed since the check is void."""
+    """If a node changes after a check was sent, the answer is void, and the RM is asked again."""
     core = cluster(1)
     core.do(asks(ask("one", "there", vcore=2, on_node="n1")))
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
@@ -205,7 +205,7 @@ def test_checks_of_alternating_classes_name_few_nodes() -> None:
     assert set(counts[12:]) <= {1, checks.ALWAYS}
 
 
-def test_a_check_covers_more_asks_after_a_useful_one() -> None:
+def test_a_check_covers_more_asks_after_a_useful_check() -> None:
     """A check covers more asks of a class if its previous check served more."""
     core = cluster(30)
     asked_about(core, in_turn(12, 6))
@@ -218,7 +218,7 @@ def test_a_check_covers_more_asks_after_a_useful_one() -> None:
 def test_the_usefulness_of_checks_is_recorded_for_few_classes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Beyond `MAX_SPARED` classes, the oldest one is treated as a new class."""
+    """Beyond `MAX_SPARED` classes, the oldest class is treated as a new one."""
     core = cluster(30)
     monkeypatch.setattr(checks, "MAX_SPARED", 11)
     asked_about(core, in_turn(12, 6))
@@ -258,7 +258,7 @@ def test_results_of_pending_asks_are_retained(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_refusals_are_logged_at_most_every_15_seconds() -> None:
-    """Refusals of an ask are logged once in 15 seconds, and the log outlives its checks."""
+    """Refusals of an ask are logged at most once in 15 seconds, whatever number of checks it has."""
     core = cluster(1)
     wanted = [ask("one", f"k{number}", vcore=1, predicate=f"p{number}") for number in range(20)]
     answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -269,7 +269,7 @@ def test_refusals_are_logged_at_most_every_15_seconds() -> None:
     assert {entry.message for item in details for entry in item.allocation_log} >= {"no"}
 
 
-def test_a_reserved_ask_is_tried_when_an_assumed_one_is_released(
+def test_a_reserved_ask_is_tried_when_an_assumed_ask_is_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A reserved ask blocked by too many open checks is tried when one of these asks is released."""
@@ -288,7 +288,7 @@ def test_a_reserved_ask_is_tried_when_an_assumed_one_is_released(
 
 
 def test_an_acceptance_after_a_refusal_wakes_the_asks() -> None:
-    """An acceptance of a class on a node wakes the ask that was refused there before."""
+    """The acceptance of a class on a node wakes an ask of the class that was refused there before."""
     core = cluster(1)
     wanted = [ask("one", "first", vcore=1, predicate="p"), ask("one", "plain", vcore=1)]
     wanted.append(ask("one", "last", vcore=1, priority=-1, predicate="p"))
@@ -308,7 +308,7 @@ def test_a_repeated_capacity_voids_no_result() -> None:
     assert asked(core.do(nodes(node("n1", NodeAction.UPDATE, vcore=11)))) != []
 
 
-def test_an_acceptance_of_a_further_node_is_void_beside_other_asks() -> None:
+def test_an_acceptance_of_a_further_node_with_another_assumed_ask_is_void() -> None:
     """An acceptance of a node other than the first is void if another ask is assumed there."""
     core = cluster(3)
     both = asks(*(ask("one", f"p{n}", vcore=1, predicate="p") for n in range(2)))
@@ -337,8 +337,8 @@ def test_an_allocation_by_a_missed_deadline_voids_later_answers() -> None:
     assert placed(core.do(answering(again))) == [("one", "b", "n1")]
 
 
-def test_a_refusal_of_a_released_ask_is_no_result() -> None:
-    """After a refusal of a released ask, the RM is asked again for the other ask of the class."""
+def test_a_refusal_for_a_released_ask_does_not_count() -> None:
+    """After a refusal for a released ask, the RM is asked again for another ask of the class."""
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
     (check,) = asked(effects)

@@ -44,7 +44,7 @@ def cluster(
     *,
     reservations: bool = True,
 ) -> Driver:
-    """Nodes of 10, and an application `one` of an RM that judges nodes."""
+    """Nodes of 10 thousandths of a core, and an application `one` of an RM that judges nodes."""
     core = Driver(reservations=reservations)
     core.do(register(config(queues), predicates=policy))
     core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, count + 1))))
@@ -52,7 +52,7 @@ def cluster(
     return core
 
 
-def test_a_repeated_ask_stays_assumed() -> None:
+def test_a_repeated_ask_is_still_assumed() -> None:
     """S1: an assumed ask that is sent again causes no new check, and its open check still counts."""
     core = cluster()
     said = asks(ask("one", "k", vcore=4, predicate="p"))
@@ -63,7 +63,7 @@ def test_a_repeated_ask_stays_assumed() -> None:
 
 @pytest.mark.parametrize("changed", [False, True])
 def test_a_result_is_valid_while_its_node_is_unchanged(*, changed: bool) -> None:
-    """A further node that was accepted takes another ask without a check, unless it has changed."""
+    """Another ask of the class is placed without a check on an accepted further node that is unchanged."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k1", vcore=1, predicate="p"))))
     (check,) = asked(core.do(refusing(check, "n1")))
@@ -77,7 +77,7 @@ def test_a_result_is_valid_while_its_node_is_unchanged(*, changed: bool) -> None
 
 
 def test_the_deadline_of_a_check_starts_when_it_is_written() -> None:
-    """The deadline of a check starts when the check is written."""
+    """The deadline of a check counts from the time at which the check is written to the stream."""
     core = Driver(writes=False, reservations=False)
     core.do(register(ONE_LEAF, predicates=POLICY))
     core.do(nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
@@ -95,7 +95,7 @@ def test_the_deadline_of_a_check_starts_when_it_is_written() -> None:
 
 
 def test_a_missing_answer_is_no_refusal() -> None:
-    """Explain reports a missing answer as such, and no event of a refusal is made."""
+    """A missing answer is explained as such, and has no event of a refusal."""
     core = cluster(1, reservations=False)
     core.do(asks(ask("one", "k", vcore=4, predicate="p")))
     core.wait(3)
@@ -104,8 +104,8 @@ def test_a_missing_answer_is_no_refusal() -> None:
     assert heard(core, "Unschedulable") == []
 
 
-def test_an_rm_that_misses_deadlines_gets_few_checks() -> None:
-    """After a missed deadline an RM gets few checks at a time until it answers one."""
+def test_an_rm_that_misses_deadlines_is_sent_few_checks() -> None:
+    """After a missed deadline an RM is sent few checks at a time, until it answers one."""
     core = cluster(40, reservations=False)
     each = [ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(60)]
     assert len(asked(core.do(asks(*each)))) == len(each)
@@ -128,8 +128,8 @@ def test_the_number_of_asks_that_wait_for_answers_is_bounded(monkeypatch: pytest
     assert [key for _, key, _ in placed(core.do(answering(check)))] == ["k0", "k1", "k2"]
 
 
-def test_an_rm_that_answers_quickly_gets_more_checks_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More asks may be assumed while checks that are queued after many are answered quickly."""
+def test_an_rm_that_answers_quickly_is_sent_more_checks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound on assumed asks rises while the RM answers quickly although many checks are open."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 4)
     core = cluster(40, reservations=False)
     checks = asked(core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate=f"p{n}") for n in range(39)))))
@@ -142,7 +142,7 @@ def test_an_rm_that_answers_quickly_gets_more_checks_at_a_time(monkeypatch: pyte
 
 
 def test_answers_to_single_checks_do_not_raise_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer to a check without others before it, or after a burst, does not raise the bound."""
+    """Answers to checks that were sent one by one do not raise the bound on assumed asks."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 4)
     core = cluster(40, reservations=False)
     for burst in range(2):
@@ -159,7 +159,7 @@ def test_answers_to_single_checks_do_not_raise_the_bound(monkeypatch: pytest.Mon
 
 
 def test_asks_without_a_predicate_are_placed_at_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asks without a predicate are placed however many asks wait for answers."""
+    """Asks without a predicate are placed, however many asks wait for answers."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster()
     core.do(asks(*(ask("one", f"k{n}", vcore=1, predicate="p") for n in range(2))))
@@ -167,7 +167,7 @@ def test_asks_without_a_predicate_are_placed_at_the_bound(monkeypatch: pytest.Mo
 
 
 def test_asks_blocked_by_open_checks_cause_no_back_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Asks blocked by too many open checks count for no back-off, and count again later (§ 8.3a)."""
+    """Asks blocked by too many open checks cause no back-off, but may do so later (§ 8.3a)."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(queues="[{name: a, properties: {application.unschedasks.backoff: '1'}}]")
     (partition,) = core.scheduler.partitions
@@ -182,7 +182,7 @@ def test_asks_blocked_by_open_checks_cause_no_back_off(monkeypatch: pytest.Monke
 
 @pytest.mark.parametrize("how", ["release", "all", "resize", "place", "failed", "node", "app"])
 def test_the_rm_may_change_an_assumed_ask(how: str) -> None:
-    """A change by the RM of an assumed ask applies to the ask, and no release is sent."""
+    """The RM may release, resize or place an assumed ask, or remove its node; the RM is sent no release."""
     core = cluster(2)
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     why = TerminationType.SCHEDULING_FAILED_ON_RM
@@ -213,7 +213,7 @@ def test_the_rm_may_change_an_assumed_ask(how: str) -> None:
 
 
 def test_a_reservation_ends_when_the_rm_refuses_the_node() -> None:
-    """A node is reserved at once, and the reservation ends when the RM refuses it."""
+    """A node is reserved before the RM is asked; the reservation ends if the RM refuses the node."""
     core = cluster(2)
     core.do(asks(*(ask("one", f"small{n}", vcore=4, on_node=f"n{n}") for n in (1, 2))))
     core.do(asks(ask("one", "k", vcore=8, predicate="p")))
@@ -230,7 +230,7 @@ def test_a_reservation_ends_when_the_rm_refuses_the_node() -> None:
 
 
 def test_an_unexpected_answer_is_ignored() -> None:
-    """Unknown check numbers, repeated answers, and nodes outside of the check are ignored."""
+    """Unknown numbers of checks, repeated answers, and nodes that are not in the check are ignored."""
     core = cluster()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=4, predicate="p"))))
     assert core.do(AnswerPredicates(rm_id=RM, answers=[PredicateAnswer(99)])) == []
@@ -240,7 +240,7 @@ def test_an_unexpected_answer_is_ignored() -> None:
 
 
 def test_an_rm_without_predicates_is_not_asked() -> None:
-    """Without a predicate policy of the RM, asks are placed without a check (spec § 8.11)."""
+    """If an RM registers without a predicate policy, asks are placed without a check (spec § 8.11)."""
     core = Driver()
     core.do(register(ONE_LEAF), nodes(node("n1", vcore=10)), apps(app("one", "root.a")))
     effects = core.do(asks(ask("one", "k", vcore=4, predicate="p")))

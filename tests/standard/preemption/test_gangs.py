@@ -11,7 +11,7 @@ DELAY = 1
 
 
 def town(queues: str, *homes: tuple[str, int], **properties: str) -> Driver:
-    """Nodes of these sizes, and queues whose asks preempt after a second."""
+    """Nodes of these sizes in bytes, and queues whose asks preempt after a second."""
     said = {"preemption.delay": f"{DELAY}s", **properties}
     driver = Driver()
     text = ", ".join(f"{name}: '{value}'" for name, value in said.items())
@@ -21,18 +21,18 @@ def town(queues: str, *homes: tuple[str, int], **properties: str) -> Driver:
 
 
 def stopped(effects: Iterable[Effect]) -> list[str]:
-    """The victims of preemption, in order of name."""
+    """The keys of the victims of preemption, sorted."""
     return sorted(key for _, key, why, _ in released(effects) if why == "PREEMPTED_BY_SCHEDULER")
 
 
 def gang(driver: Driver, app_id: str, queue: str, number: int, size: int = 1) -> list[Effect]:
-    """Submit an application with this number of placeholders; returns the decisions about them."""
+    """Submit an application with this number of placeholders; return the effects of the next 5 seconds."""
     driver.do(apps(app(app_id, queue, gang={"memory": number * size})))
     return wants(driver, app_id, number, size)
 
 
 def wants(driver: Driver, app_id: str, number: int, size: int = 1) -> list[Effect]:
-    """Submit this number of placeholders of an application; returns the decisions about them."""
+    """Submit this number of placeholders; return the effects of the next 5 seconds."""
     keys = [f"{app_id}-p{n}" for n in range(number)]
     effects = driver.do(
         asks(*(ask(app_id, key, policy="o", group="g", placeholder=True, memory=size) for key in keys))
@@ -51,7 +51,7 @@ def test_a_real_ask_and_placeholders_wait_for_victims_together() -> None:
 
 
 def test_leaves_share_the_excess_of_their_parent() -> None:
-    """No victim is stopped for a gang of three if two leaves can lose two in total, and not two each."""
+    """If two leaves may lose two allocations in total, no victim is stopped for a gang of three."""
     due = "resources: {guaranteed: {memory: 4}}"
     queues = (
         f"[{{name: rich, {due}, queues: [{{name: a}}, {{name: b}}]}}, "
@@ -66,7 +66,7 @@ def test_leaves_share_the_excess_of_their_parent() -> None:
 
 
 def test_the_room_of_victims_on_an_overfull_node_is_counted_once() -> None:
-    """Victims on an overfull node first cover its excess, so a gang larger than all nodes has none."""
+    """Room of victims on an overfull node first covers the excess, so no victim is stopped for the gang."""
     queues = "[{name: rich}, {name: poor, resources: {guaranteed: {memory: 9}}}]"
     driver = town(queues, ("n1", 4), ("n2", 4), **{"reservation.max.nodes": "0"})
     driver.do(apps(app("rich", "root.rich")))

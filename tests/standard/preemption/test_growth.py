@@ -16,7 +16,7 @@ from support.core.driver import START, placed, released
 pytestmark = pytest.mark.pure
 
 HELD, VICTIMS = 4, 2
-"""Allocations on each node, and those that a claim needs."""
+"""The number of allocations on each node, and of victims for a claim."""
 
 CLAIMS = 40
 """Claims whose cost is counted: their victims are more than the ended allocations that a leaf keeps."""
@@ -28,11 +28,11 @@ GROWS = 1.1
 class Town:
     """Full nodes of a queue without a guarantee, and another queue below its guarantee.
 
-    The books are not checked, because calls are counted.
+    The books are not recounted after each step, because calls are counted.
     """
 
     def __init__(self, count: int, tuning: Tuning | None = None) -> None:
-        """Create this number of nodes, none of which was examined by a search."""
+        """Create this number of nodes, which no search has examined yet."""
         self._scheduler, self._now, self._made = Scheduler(tuning=tuning), START, 0
         poor = "{name: poor, resources: {guaranteed: {memory: 999}}, properties: {preemption.delay: 1ms}}"
         self.do(register(config(f"[{poor}, {{name: rich}}]", rest="nodesortpolicy: fair")))
@@ -82,7 +82,7 @@ class Town:
 
 
 @pytest.mark.parametrize("act", [Town.claim, Town.come_and_go])
-def test_a_claim_costs_the_same_for_any_number_of_nodes(act: Callable[[Town, int], None]) -> None:
+def test_preemption_costs_the_same_for_any_number_of_nodes(act: Callable[[Town, int], None]) -> None:
     """A preempting ask examines neither all nodes nor all allocations in the leaf of its victims."""
     costs = []
     for count in (50, 2_000):
@@ -94,7 +94,7 @@ def test_a_claim_costs_the_same_for_any_number_of_nodes(act: Callable[[Town, int
 
 
 def test_the_first_search_examines_the_nodes_over_many_turns() -> None:
-    """A turn examines a part of the nodes, and other RMs have turns before the next part."""
+    """The longest turn of a first search is no longer with ten times as many nodes."""
     towns = [Town(count, Tuning(fill_work=40)) for count in (50, 500)]
     few, many = (town.longest_turn(town.wanted()) for town in towns)
     assert many < few * GROWS

@@ -27,7 +27,7 @@ class Case(NamedTuple):
 
 
 def apart(leaf: str, ask: RequestRecord) -> list[str]:
-    """The queues of a victim that are not queues of the ask."""
+    """The paths of a victim's leaf and the queues above that are not also above the ask."""
     return [path for path in lineage(leaf) if path not in lineage(ask.leaf)]
 
 
@@ -37,7 +37,7 @@ def due(cluster: Cluster, path: str) -> dict[str, int]:
 
 
 def law_2(case: Case) -> None:
-    """The victims' queues keep their guarantees."""
+    """Queues of victims keep their guarantees."""
     for victim in case.victims:
         for path in apart(victim.leaf, case.ask):
             for name, least in due(case.before, path).items():
@@ -46,7 +46,7 @@ def law_2(case: Case) -> None:
 
 
 def law_3(case: Case) -> None:
-    """Neither the ask's application nor its queue loses anything."""
+    """Neither the application nor the leaf of the ask loses an allocation."""
     ask = case.ask
     assert all(one.app != ask.app and one.leaf != ask.leaf for one in case.victims)
     for name, wanted in ask.size.items():
@@ -63,7 +63,7 @@ def law_4(case: Case) -> None:
 
 
 def law_5(case: Case) -> None:
-    """Every queue with a guarantee loses a type of which it has more than its guarantee."""
+    """Every victim has a type of which each of its queues with a guarantee has more than the guarantee."""
     cluster = case.before
     for victim in case.victims:
         queues = [path for path in apart(victim.leaf, case.ask) if due(cluster, path)]
@@ -96,7 +96,7 @@ def law_7(case: Case) -> None:
 
 
 def is_enough(case: Case) -> None:
-    """After the plan node and maxima have room for the ask; no victim was stopping or required its node."""
+    """After the plan, node and maxima have room for the ask; no victim was stopping or required its node."""
     after = case.after
     (node,) = [one for one in case.before.nodes if one.name == case.plan.node.node_id]
     assert node.schedulable

@@ -18,7 +18,7 @@ from support.core.driver import Driver, released
 
 
 def a_queue() -> Queue:
-    """A leaf with every kind of amount."""
+    """A leaf with a guarantee, a maximum, and allocated, preempting and promised amounts."""
     queue = Queue("a", Queue("root", None, is_leaf=False, managed=True), is_leaf=True, managed=True)
     queue.guaranteed = {"memory": 5}
     queue.max = {"memory": 20}
@@ -29,7 +29,7 @@ def a_queue() -> Queue:
 
 
 def record(app_id: str, key: str, time: float) -> PreemptionRecord:
-    """A victim of an enforced maximum."""
+    """The record of a victim of an enforced maximum."""
     queue = numbers_of(a_queue())
     return PreemptionRecord(
         app_id=AppId(app_id),
@@ -45,7 +45,7 @@ def record(app_id: str, key: str, time: float) -> PreemptionRecord:
 
 
 def names(records: Sequence[PreemptionRecord]) -> list[tuple[str, str, float]]:
-    """The names of the victims, each with the time of its stop."""
+    """The applications and keys of victims, each with the time of its stop."""
     return [(record.app_id, record.key, record.time) for record in records]
 
 
@@ -60,13 +60,13 @@ def test_the_recorded_sizes_of_a_queue_do_not_change() -> None:
 
 
 def test_a_queue_without_sizes_is_recorded_with_empty_amounts() -> None:
-    """A missing guarantee or maximum is an empty amount in a record."""
+    """A missing guarantee or maximum is recorded as an empty amount."""
     numbers = numbers_of(Queue("root", None, is_leaf=True, managed=True))
     assert (numbers.guaranteed, numbers.max) == ({}, {})
 
 
 def test_the_latest_records_are_listed_first() -> None:
-    """Records are listed the latest first, for all victims, one application, one key, or both."""
+    """Records are listed latest first: all, or those of an application, of a key, or of both."""
     ledger = Ledger()
     for time, (app_id, key) in enumerate([("a", "k"), ("b", "k"), ("a", "l"), ("a", "k")]):
         ledger.note(record(app_id, key, float(time)))
@@ -108,7 +108,7 @@ def test_releases_of_other_allocations_are_ignored() -> None:
 
 
 def test_a_ledger_keeps_ten_thousand_records() -> None:
-    """A record beyond the bound of ten thousand drops the oldest one."""
+    """The record after the ten-thousandth drops the oldest record."""
     ledger = Ledger()
     for number in range(KEPT + 1):
         ledger.note(record("a", f"k{number}", float(number)))
@@ -122,7 +122,7 @@ def test_a_ledger_keeps_ten_thousand_records() -> None:
     st.integers(1, 5),
 )
 def test_a_ledger_equals_a_list_of_the_last_records(steps: list[tuple[str, str, bool]], kept: int) -> None:
-    """After any records and releases the ledger equals a list of the last records."""
+    """After any records and releases the ledger equals a plain list of the latest records."""
     ledger = Ledger(kept)
     plain: list[list[object]] = []
     for time, (app_id, key, noted) in enumerate(steps, start=1):
@@ -143,7 +143,7 @@ def test_a_ledger_equals_a_list_of_the_last_records(steps: list[tuple[str, str, 
 
 
 def test_a_reader_continues_while_records_change() -> None:
-    """A reader gets no records that are added later, and ends at dropped ones."""
+    """A reader does not see records that are added later, and ends at the first dropped record."""
     ledger = Ledger(3)
     for time in range(3):
         ledger.note(record("a", f"k{time}", float(time)))
@@ -159,7 +159,7 @@ def test_a_reader_continues_while_records_change() -> None:
 
 
 def test_losses_count_for_an_hour() -> None:
-    """A loss expires after an hour, and is subtracted exactly."""
+    """A loss expires after an hour, and exactly its amount is subtracted."""
     losses, leaf = Losses(), QueuePath("root.b")
     assert losses.next_change(leaf, 0.0) is None
     losses.add(leaf, loss_of((("vcore", 3),), 0.1), 0.0)
@@ -187,8 +187,8 @@ def test_losses_of_removed_leaves_expire() -> None:
     [("", {}), ("preemption.loss.limit: memory=99000", {"memory": 5000})],
     ids=["no limit", "limit"],
 )
-def test_losses_are_recorded_where_there_is_a_limit(properties: str, lost: dict[str, int]) -> None:
-    """A victim that ran for 5 s is recorded in a leaf with a loss limit, and not in one without."""
+def test_losses_are_recorded_only_with_a_loss_limit(properties: str, lost: dict[str, int]) -> None:
+    """The lost work of a victim is recorded if its leaf has a loss limit."""
     driver = Driver()
     queues = "[{name: rich, properties: {%s}}, {name: poor, resources: {guaranteed: {memory: 1}}}]"
     text = config(queues % properties)

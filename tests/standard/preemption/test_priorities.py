@@ -17,18 +17,18 @@ FENCES = (False, True)
 ASKS = (0, 3, 8)
 VICTIM = 3
 TABLE = [*product(OFFSETS, FENCES, ASKS)]
-"""Offset, fence, and the priority of the ask; the allocation's is VICTIM."""
+"""Offset, fence, and the priority of the ask; the allocation has the priority VICTIM."""
 
 RICH, POOR = "root.up.both.rich", "root.up.both.poor"
 PLACES = ("root", "root.up", "root.up.both", RICH, POOR)
 
 
 def scene(where: str, offset: int, fence: bool, priority: int) -> Cluster:
-    """An ask of `poor` for the amount of one allocation of `rich`; one queue has these settings."""
+    """A running allocation of `rich` and an equal ask of `poor`; the queue `where` has these settings."""
     settings: dict[str, Any] = {"priority_offset": offset, "priority_fence": fence}
 
     def made(path: str) -> QueueRecord:
-        """The queue, with these settings if its path is theirs."""
+        """The queue of this path, with the settings if the path is `where`."""
         here = settings if path == where else {}
         if path == POOR:
             return queue(path, {"vcore": 4}, **here)
@@ -50,7 +50,7 @@ def scene(where: str, offset: int, fence: bool, priority: int) -> Cluster:
 
 
 def first_served(where: str, offset: int, fence: bool, priority: int) -> set[str]:
-    """The ask that is placed if both queues wait for the only place, whatever the names of the queues are."""
+    """The queues whose ask is placed if both wait for the only place, over both orders of their names."""
     found: set[str] = set()
     for rich, poor in (("a", "b"), ("b", "a")):
         names = {RICH: rich, POOR: poor, "root.up": "up", "root.up.both": "both", "root": "root"}
@@ -79,14 +79,14 @@ def first_served(where: str, offset: int, fence: bool, priority: int) -> set[str
 @pytest.mark.parametrize("where", PLACES[:3])
 @pytest.mark.parametrize(("offset", "fence", "priority"), TABLE)
 def test_settings_of_common_ancestors_are_unused(where: str, offset: int, fence: bool, priority: int) -> None:
-    """Offset and fence of common ancestors have no effect: an ask of 8 stops 3, one of 3 stops 3, 0 never."""
+    """Offset and fence of common ancestors have no effect: an ask preempts if its priority is at least 3."""
     expected = [f"{RICH}-1"] if priority >= VICTIM else Law.NO_VICTIMS
     assert victims(scene(where, offset, fence, priority), f"{POOR}-w1") == expected
 
 
 @pytest.mark.parametrize("where", PLACES)
 @pytest.mark.parametrize(("offset", "fence", "priority"), TABLE)
-def test_an_ask_preempts_only_if_it_precedes_in_the_order_of_queues(
+def test_an_ask_preempts_only_if_it_is_not_behind_in_the_order_of_queues(
     where: str, offset: int, fence: bool, priority: int
 ) -> None:
     """An ask preempts exactly if the order of queues does not put it behind the victim."""
@@ -110,7 +110,7 @@ def test_an_ask_of_the_highest_priority_preempts_all_priorities() -> None:
 
 
 def test_a_refusal_has_both_compared_priorities() -> None:
-    """Priorities are compared in the lowest common queue, with the settings of the queues below it."""
+    """A refusal has the lowest common queue, and the priorities of ask and victim as compared there."""
     world = scene(RICH, 5, False, 0)
     (found,) = refusal(world, f"{POOR}-w1").spared
     assert found == ("root.up.both", 0, 8)

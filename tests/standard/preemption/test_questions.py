@@ -51,7 +51,7 @@ ON_HOLD = SetHold(rm_id=RmId(RM), hold=Hold.DRAINING, on=True)
 
 
 def town(policy: PredicatePolicy) -> Driver:
-    """Many nodes, each full with an allocation of `rich`, and an application of `poor` without any."""
+    """Nodes that are each full with an allocation of `rich`, and an application of `poor` without asks."""
     driver = Driver()
     rich = "{name: rich, resources: {guaranteed: {memory: 1}}}"
     poor = "{name: poor, resources: {guaranteed: {memory: 9000}}, properties: {%s}}"
@@ -67,7 +67,7 @@ def town(policy: PredicatePolicy) -> Driver:
 
 
 def poor(key: str, predicate: str = "x") -> Ask:
-    """An ask of `poor` that may preempt, and whose nodes or victims the RM judges."""
+    """An ask of `poor` that may preempt, for which the RM judges nodes or victims."""
     return ask("poor", key, memory=1, predicate=predicate, policy="so")
 
 
@@ -95,13 +95,13 @@ def named(question: AskedPreemption) -> list[str]:
 
 
 def answer(question: AskedPreemption, *agreed: str) -> AnswerPreemptions:
-    """Let the RM accept these nodes, and refuse the others."""
+    """Let the RM accept the first victim on these nodes, and refuse all other nodes."""
     needed = {NodeId(name): 0 for name in agreed}
     return AnswerPreemptions(rm_id=RmId(RM), answers=[PreemptionAnswer(question.check, needed)])
 
 
 def test_refused_nodes_are_not_named_again_in_a_search() -> None:
-    """After a refusal the next best nodes are checked; if all are refused, explain names the RM."""
+    """After a refusal the next best nodes are in the check; if all are refused, the reason is the RM."""
     scene = cluster(
         [queue(A, {"vcore": 4}), queue(B)],
         *[runs(B, number, node=f"n{number}") for number in (1, 2, 3)],
@@ -122,7 +122,7 @@ def test_refused_nodes_are_not_named_again_in_a_search() -> None:
 
 
 def test_each_node_is_checked_once() -> None:
-    """A check names ten nodes; once all are refused, the RM is not asked again for a while."""
+    """A check names ten nodes; after all nodes are refused, the RM is not asked again for a while."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(poor("p")))
     (first,) = questions(driver.wait(5))
@@ -133,7 +133,7 @@ def test_each_node_is_checked_once() -> None:
 
 
 def test_refusals_for_one_ask_do_not_apply_to_the_next() -> None:
-    """Refusals for the first ask do not apply to the next one, because victims were stopped meanwhile."""
+    """Refusals for one ask do not apply to the next ask, because victims were stopped meanwhile."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(poor("p1"), poor("p2")))
     (first,) = questions(driver.wait(5))
@@ -145,14 +145,14 @@ def test_refusals_for_one_ask_do_not_apply_to_the_next() -> None:
 
 
 def test_a_leaf_continues_its_searches_in_later_turns() -> None:
-    """A leaf has ten searches in a turn, and turns continue until every ask had one."""
+    """A leaf has ten searches in a turn, and further turns until every ask was searched for."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(35)))
     assert len(questions(driver.wait(5))) == 35
 
 
 def test_open_checks_of_victims_are_bounded() -> None:
-    """Beyond the bound, further asks wait for an answer or its deadline."""
+    """Beyond the bound on open checks, further asks wait for an answer or its deadline."""
     driver = town(VICTIMS_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
     opened = questions(driver.wait(5))
@@ -163,7 +163,7 @@ def test_open_checks_of_victims_are_bounded() -> None:
 
 
 def test_the_score_of_a_plan_includes_victims_added_by_the_rm() -> None:
-    """Each victim that the RM adds on a node counts in the score; without any the plan is unchanged."""
+    """Each victim added by the RM counts in the score of a plan; without additions the plan is unchanged."""
     scene = cluster([queue(A, {"vcore": 4}), queue(B)], runs(B, *range(12)), waits(A, 1))
     built = build(scene)
     app, request = built.request(f"{A}-w1")
@@ -182,7 +182,7 @@ ONE_AT_A_TIME = POOR.replace("}}}", "}}, maxapplications: 1}")
 
 
 def judged(poor: str = POOR, enabled: str = "true") -> str:
-    """A `rich` and a `poor` queue, whose asks preempt after 5 s."""
+    """A configuration of the queues `rich` and `poor`, whose asks preempt after 5 s."""
     queues = f"[{{name: rich}}, {poor}]"
     text = config(queues, rest=f"preemption: {{enabled: {enabled}}}")
     return text.replace("submitacl: '*'", "submitacl: '*', properties: {preemption.delay: 5s}")
@@ -202,8 +202,8 @@ def asking(poor: str = POOR) -> tuple[Driver, AskedPreemption]:
     return driver, question
 
 
-def test_a_plan_is_carried_out_as_the_rm_has_answered() -> None:
-    """Without changes since the check, the victims in the RM's answer are stopped."""
+def test_the_victims_in_the_answer_of_the_rm_are_stopped() -> None:
+    """If nothing has changed since the check, the victims in the answer are stopped."""
     driver, question = asking()
     assert len(stopped(driver.do(answer(question, "n1")))) == 1
 
@@ -217,7 +217,7 @@ def test_a_plan_is_carried_out_as_the_rm_has_answered() -> None:
     ],
     ids=["hold", "limit", "max applications"],
 )
-def test_a_blocked_ask_has_no_victims_stopped(poor: str, change: Command) -> None:
+def test_no_victim_is_stopped_for_a_blocked_ask(poor: str, change: Command) -> None:
     """No victim is stopped for an ask that another check blocks when the RM answers."""
     driver, question = asking(poor)
     driver.do(change)
@@ -237,7 +237,7 @@ def test_an_answer_is_void_after_a_change_of_settings(text: str) -> None:
 
 
 def test_the_rm_is_asked_again_after_a_reload() -> None:
-    """An open check does not delay the check for another ask."""
+    """After a reload the RM is asked again, although an earlier check is still open."""
     driver, before = asking()
     (question,) = questions(driver.do(reload(judged(POOR.replace("4", "3")))))
     assert question.check != before.check
@@ -245,7 +245,7 @@ def test_the_rm_is_asked_again_after_a_reload() -> None:
 
 
 def test_a_released_ask_does_not_delay_the_next_check() -> None:
-    """An answer about a released ask delays no other ask."""
+    """After the answer about a released ask, the RM is asked for the next ask."""
     driver, question = asking()
     driver.do(asks(ask("poor", "p2", policy="o", predicate="x", memory=1)))
     driver.wait(6)
@@ -257,12 +257,12 @@ def test_a_released_ask_does_not_delay_the_next_check() -> None:
 
 
 def refuse(check: AskedCheck, *names: str) -> Command:
-    """Let the RM refuse these nodes of a check, and accept the others."""
+    """Let the RM refuse these nodes of a check, and accept all others."""
     return answering(check, [NodeRefusal(node_id=NodeId(name), reason="taint") for name in names])
 
 
 def one_asked(driver: Driver) -> AskedCheck:
-    """The check of nodes for an ask of `poor` that has waited long enough."""
+    """Submit an ask of `poor`, and return its check of nodes after the delay of preemption."""
     driver.do(asks(poor("p")))
     effects = driver.wait(5)
     assert released(effects) == []
@@ -272,7 +272,7 @@ def one_asked(driver: Driver) -> AskedCheck:
 
 
 def test_victims_are_stopped_on_the_best_accepted_node() -> None:
-    """One check names the best ten nodes, and victims are stopped on the best accepted one."""
+    """A check names the best ten nodes, and the victim on the best accepted node is stopped."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     assert check.nodes == [f"n{number:02}" for number in range(10)]
@@ -280,8 +280,8 @@ def test_victims_are_stopped_on_the_best_accepted_node() -> None:
     assert stopped(effects) == ["r2"]
 
 
-def test_the_next_nodes_follow_refused_ones() -> None:
-    """No node is in two checks, and without an accepted node no victim is stopped."""
+def test_the_next_nodes_are_checked_after_refusals() -> None:
+    """No node is in two checks, and if all nodes are refused no victim is stopped."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     effects = driver.do(refuse(check, *check.nodes))
@@ -307,7 +307,7 @@ def test_an_accepted_node_is_not_checked_again() -> None:
     ids=["open", "closed"],
 )
 def test_a_missing_answer_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -> None:
-    """A missing answer counts as an acceptance with the open fail mode, and else as no result."""
+    """A missing answer counts as an acceptance with the open fail mode, and as no result with the closed."""
     driver = town(PredicatePolicy(deadline=10, fail_mode=fail_mode))
     check = one_asked(driver)
     effects = driver.wait(10)
@@ -320,7 +320,7 @@ def test_a_missing_answer_counts_by_the_fail_mode(fail_mode: FailMode, gone: lis
 
 
 def test_an_acceptance_of_a_changed_node_is_void() -> None:
-    """After a change of the node the RM is asked again before any stop."""
+    """If nodes change after a check was sent, the RM is asked again before any stop."""
     driver = town(NODES_JUDGED)
     check = one_asked(driver)
     for action in (NodeAction.DRAIN_NODE, NodeAction.DRAIN_TO_SCHEDULABLE):
@@ -338,8 +338,8 @@ def test_nothing_is_stopped_while_the_rm_is_on_hold() -> None:
     assert released(driver.do(answering(check))) == []
 
 
-def test_an_ask_uses_the_results_for_a_released_one() -> None:
-    """With the stored results for a released ask, the victim of the next one is stopped at once."""
+def test_an_ask_uses_the_results_for_a_released_ask() -> None:
+    """With the results for a released ask of the class, the victim of the next ask is stopped at once."""
     driver = town(NODES_JUDGED)
     driver.do(asks(poor("p"), poor("q")))
     (check,) = asked(driver.wait(5))
@@ -349,7 +349,7 @@ def test_an_ask_uses_the_results_for_a_released_one() -> None:
 
 
 def test_open_checks_of_nodes_are_bounded() -> None:
-    """Beyond the bound, asks of other classes wait for any answer."""
+    """Beyond the bound on open checks, asks of other classes wait for any answer."""
     driver = town(NODES_JUDGED)
     driver.do(asks(*unlike(MOST_QUESTIONS + 2)))
     opened = asked(driver.wait(5))

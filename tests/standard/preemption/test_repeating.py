@@ -1,4 +1,4 @@
-"""Repeated searches for victims, and reports of the last one (spec § 9.2)."""
+"""Repeated searches for victims, and reports of the latest search (spec § 9.2)."""
 
 import pytest
 
@@ -18,7 +18,7 @@ from support.worlds.obeying import let_happen
 DEFAULT = PartitionName("[rm1]default")
 POOR = "{name: poor, resources: {guaranteed: {memory: 9000}}}"
 ALONE = "preemption.delay: 5s, reservation.exclusive: 'true'"
-"""Properties with which no node is shared by asks that have victims there."""
+"""With these properties a node has victims for only one ask."""
 
 
 def full(
@@ -30,7 +30,7 @@ def full(
     policy: PredicatePolicy | None = None,
     root: str = "preemption.delay: 5s",
 ) -> Driver:
-    """Nodes full of this number of allocations of `rich`; asks of `poor` preempt after 5 s."""
+    """Nodes, each filled by this number of allocations of `rich`; asks of `poor` preempt after 5 s."""
     driver = Driver()
     text = config(f"[{{name: rich, properties: {{{properties}}}}}, {POOR}]")
     text = text.replace("submitacl: '*'", f"submitacl: '*', properties: {{{root}}}")
@@ -43,28 +43,28 @@ def full(
 
 
 def crowded(properties: str = "") -> Driver:
-    """`rich` has all 4, at priority 5, and `poor` has one application."""
+    """Four allocations of `rich` with priority 5 fill the cluster, and `poor` has one application."""
     driver = full(properties=properties, priority=5)
     driver.do(apps(app("poor", "root.poor")))
     return driver
 
 
 def noted(driver: Driver, key: str) -> int:
-    """The number of failed searches in the ask's log."""
+    """The number of failed searches for victims in the log of an ask."""
     shown = listed(driver.views.asks(DEFAULT, "poor"))
     (log,) = [item.allocation_log for item in shown if item.ask.key == key]
     return sum(entry.count for entry in log if "Preemption" in entry.message)
 
 
 def explained(driver: Driver, key: str) -> PreemptionCheck:
-    """The explanation of preemption for the ask."""
+    """The check of preemption in the explanation of an ask."""
     checks = driver.explain("poor", key).checks
     (check,) = [check for check in checks if isinstance(check, PreemptionCheck)]
     return check
 
 
 def test_a_failed_search_is_not_repeated_before_a_change() -> None:
-    """A failed search is repeated after a change such as a new allocation, not after time alone."""
+    """A failed search is repeated after a change such as a new allocation, not only because time passes."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", memory=1)))
     driver.wait(200)
@@ -76,7 +76,7 @@ def test_a_failed_search_is_not_repeated_before_a_change() -> None:
 
 
 def test_another_ask_of_the_group_has_its_own_search() -> None:
-    """An ask of higher priority in the group has a search of its own once it is old enough."""
+    """An ask of higher priority in the group has its own search after the delay of preemption."""
     driver = crowded()
     driver.do(asks(ask("poor", "low", policy="o", memory=1)))
     driver.wait(19)
@@ -85,7 +85,7 @@ def test_another_ask_of_the_group_has_its_own_search() -> None:
 
 
 def test_a_search_is_repeated_when_allocations_become_old_enough(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A search is repeated if allocations that it excluded may become old enough."""
+    """A search is repeated when an allocation has run for the minimum runtime."""
     monkeypatch.setattr(search, "MOST_COUNTED", 0)
     driver = crowded("preemption.minimum.runtime: 100s")
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
@@ -94,14 +94,14 @@ def test_a_search_is_repeated_when_allocations_become_old_enough(monkeypatch: py
 
 
 def test_an_old_enough_reservation_yields() -> None:
-    """The only node is reserved for an ask of lower priority, until that reservation is old enough."""
+    """A node reserved for an ask of lower priority may be used once the reservation is old enough."""
     other = waits(B, 1, hold=Hold(node="n1", time=NOW - 1), priority=-1)
     world = cluster([queue(A, {"vcore": 5}), queue(B)], runs(B, *range(12)), other, waits(A, 1))
     assert refusal(world, f"{A}-w1").until == NOW + 3
 
 
 def test_explain_reports_the_last_search() -> None:
-    """An explanation starts no search, and reports the last one."""
+    """An explanation reports the latest search, and starts no search."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", memory=1), ask("poor", "q", policy="o", memory=1)))
     assert explained(driver, "p").code == "PREEMPTION_DELAYED"
@@ -121,7 +121,7 @@ def test_explain_before_the_first_search() -> None:
 
 
 def test_explain_of_an_ask_with_victims() -> None:
-    """An ask with victims is reported as waiting for their end, and not for room."""
+    """An ask with victims is explained as waiting for their end, and not for room."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))
     assert [key for _, key, *_ in released(driver.wait(5))] == ["r000"]
@@ -133,7 +133,7 @@ def test_explain_of_an_ask_with_victims() -> None:
 
 
 def poor(driver: Driver, count: int, *, many_apps: bool, predicate: str | None = None) -> None:
-    """Asks of equal size, in one application or in one each."""
+    """Submit equal asks of `poor`, in one application or in an application for each."""
     names = [f"poor{number:03}" if many_apps else "poor" for number in range(count)]
     driver.do(apps(*[app(name, "root.poor") for name in dict.fromkeys(names)]))
     wanted = [
@@ -144,7 +144,7 @@ def poor(driver: Driver, count: int, *, many_apps: bool, predicate: str | None =
 
 
 def serve(driver: Driver, effects: list[Effect]) -> int:
-    """Confirm stops until none is requested any more; returns the number of all placements."""
+    """Confirm stops until no more are requested; return the number of all placements."""
     count = 0
     why = TerminationType.PREEMPTED_BY_SCHEDULER
     while told := released(effects):
@@ -155,7 +155,7 @@ def serve(driver: Driver, effects: list[Effect]) -> int:
 
 @pytest.fixture
 def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The asks for which victims are searched."""
+    """The keys of asks for which victims are searched for, in order."""
     made: list[str] = []
     find = PreemptionSearch.find
 
@@ -171,7 +171,7 @@ def searches(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.mark.parametrize("many_apps", [False, True], ids=["one application", "one each"])
 @pytest.mark.parametrize("nodes_of", [1, 3])
 def test_concurrent_asks_do_not_delay_each_others_searches(nodes_of: int, many_apps: bool) -> None:
-    """All asks are placed once their victims have ended, without any pause of the clock."""
+    """All asks are placed after the ends of their victims, without any lapse of time."""
     driver = full(4, nodes_of=nodes_of)
     poor(driver, 4 * nodes_of, many_apps=many_apps)
     assert serve(driver, driver.wait(5)) == 4 * nodes_of
@@ -183,7 +183,7 @@ def test_concurrent_asks_do_not_delay_each_others_searches(nodes_of: int, many_a
 def test_searches_are_bounded_for_any_number_of_equal_asks(
     count: int, many_apps: bool, searches: list[str]
 ) -> None:
-    """One search finds the next beneficiary of the node, and equal asks make no search of their own."""
+    """There are at most two searches for each placed ask, and one for each application that still waits."""
     driver = full(10, root=ALONE)
     poor(driver, count, many_apps=many_apps)
     assert serve(driver, driver.wait(5)) == 10
@@ -193,7 +193,7 @@ def test_searches_are_bounded_for_any_number_of_equal_asks(
 
 @pytest.mark.pure
 def test_a_search_without_other_victims_pauses(searches: list[str]) -> None:
-    """If the node is reserved for another ask, and no other victim exists, the search pauses."""
+    """If all victims are on nodes reserved for other asks, the search is repeated only after a pause."""
     driver = full(2, root=ALONE)
     poor(driver, 3, many_apps=False)
     assert serve(driver, driver.wait(5)) == 2
@@ -203,7 +203,7 @@ def test_a_search_without_other_victims_pauses(searches: list[str]) -> None:
 
 
 def test_victims_are_searched_again_after_the_interval() -> None:
-    """After the interval another node is found, although the first one is still reserved."""
+    """After the pause, a victim on a new node is found, although the first node is still reserved."""
     driver = full(1)
     poor(driver, 2, many_apps=True)
     assert len(released(driver.wait(5))) == 1
@@ -215,7 +215,7 @@ def test_victims_are_searched_again_after_the_interval() -> None:
 
 
 def test_an_ask_with_a_reserved_node_does_not_wait_for_reserved_nodes() -> None:
-    """An ask that has a node reserved does not wait for nodes reserved for similar asks ahead of it."""
+    """An ask with a reserved node of its own does not wait for nodes reserved for equal asks."""
     driver = full(2, nodes_of=2)
     driver.do(nodes(node("small", memory=1)))
     driver.do(asks(ask("rich", "s", policy="s", on_node="small", memory=1)))
@@ -227,7 +227,7 @@ def test_an_ask_with_a_reserved_node_does_not_wait_for_reserved_nodes() -> None:
 
 
 def test_explain_names_reserved_nodes_to_all_waiting_asks() -> None:
-    """All waiting asks have the reason of the search, not only the ask for which it was made."""
+    """All equal asks are explained with the result of the search, not only the ask that was searched for."""
     driver = full(4, root=ALONE)
     poor(driver, 3, many_apps=True)
     driver.wait(5)
@@ -238,7 +238,7 @@ def test_explain_names_reserved_nodes_to_all_waiting_asks() -> None:
 
 
 def test_an_ask_that_loses_its_node_searches_again_at_once() -> None:
-    """If the RM accepts one node for several asks, those that do not get it search again at once."""
+    """If the RM accepts one node for several asks, the asks that cannot use the node search again at once."""
     driver = full(policy=PredicatePolicy(deadline=100, judges_victims=True))
     poor(driver, 4, many_apps=True, predicate="x")
     effects = let_happen(driver, seconds=5)
@@ -247,8 +247,8 @@ def test_an_ask_that_loses_its_node_searches_again_at_once() -> None:
     assert len(placed(effects)) == 4
 
 
-def test_the_interval_ends_without_its_asks() -> None:
-    """After the waiting asks are removed, and one without a right to preempt remains, the core is idle."""
+def test_the_pause_of_a_search_ends_with_its_asks() -> None:
+    """After the asks that wait for a search are removed, no deadline for a search remains."""
     driver = full(2)
     poor(driver, 2, many_apps=False)
     driver.do(asks(ask("poor", "meek", memory=1)))

@@ -30,7 +30,7 @@ def test_guarantees_do_not_protect_from_a_daemon() -> None:
 
 
 def test_the_order_of_victims_for_a_daemon() -> None:
-    """Victims are ordered by kind, then by lower priority, then younger before older, then smaller."""
+    """Victims are ordered by kind, then lowest priority first, then youngest, then smallest."""
     gone = daemon_victims(
         runs(B, 1, 2),
         runs(B, 3, priority=-1),
@@ -45,7 +45,7 @@ def test_the_order_of_victims_for_a_daemon() -> None:
 
 
 def test_of_victims_of_equal_age_the_smaller_is_first() -> None:
-    """The sizes of victims are added up over the types of the ask."""
+    """Of victims of equal age the one with the smallest total of the ask's types is stopped."""
     same = {"created": 5.0, "started": 5.0}
     small = [_aged(one, same) for one in runs(B, 1, 2)]
     large = [_aged(one, same) for one in runs(B, 0, vcore=10)]
@@ -57,7 +57,7 @@ def _aged(one: RequestRecord, times: dict[str, float]) -> RequestRecord:
 
 
 def test_higher_priorities_and_present_victims_are_excluded() -> None:
-    """Allocations of higher priority, and those that are being stopped, are no victims."""
+    """Allocations of higher priority, being stopped, or with a required node are not victims."""
     gone = daemon_victims(
         runs(B, *range(4), priority=1),
         runs(B, 4, 5),
@@ -75,7 +75,7 @@ def test_a_daemon_has_no_victims_if_they_free_too_little() -> None:
 
 @pytest.mark.parametrize(("larger", "is_vain"), [(4, True), (5, False)])
 def test_a_daemon_has_no_victims_while_the_cluster_is_overfull(larger: int, is_vain: bool) -> None:
-    """If another node is overfull, the total is too small even without the victims."""
+    """No victim is stopped if root would still exceed the cluster, because another node is overfull."""
     nodes = (
         NodeRecord(name="n1", capacity={"vcore": 12}),
         NodeRecord(name="n2", capacity={"vcore": larger}),
@@ -91,8 +91,8 @@ def test_a_daemon_has_no_victims_while_the_cluster_is_overfull(larger: int, is_v
     assert stays_too_full(app.leaf.lineage[-1], request, node, victims) is is_vain
 
 
-def test_present_victims_that_suffice_are_the_only_ones() -> None:
-    """If present victims free enough room, no further one is stopped."""
+def test_no_further_victim_is_stopped_if_present_victims_suffice() -> None:
+    """If allocations that are already being stopped free enough room, no further victim is stopped."""
     going = runs(B, 0, state=RequestState.PREEMPTING)
     assert daemon_victims(going, runs(B, *range(1, 12))) == []
     assert daemon_victims(going, runs(B, *range(1, 12)), vcore=2) == [f"{B}-11", f"{B}-10"]
@@ -100,6 +100,6 @@ def test_present_victims_that_suffice_are_the_only_ones() -> None:
 
 @pytest.mark.parametrize(("size", "wanted"), [({"gpu": 1}, []), ({"vcore": 1}, [f"{B}-3"])])
 def test_a_victim_has_a_type_of_the_ask(size: dict[str, int], wanted: list[str]) -> None:
-    """An allocation without any type of the ask is no victim."""
+    """An allocation that has no type of the ask is not a victim."""
     many = runs(B, 1, 2, vcore=4)
     assert daemon_victims(many, runs(B, 3, vcore=4), size=size) == wanted

@@ -10,8 +10,8 @@ from support.preemption.asking import NOW, A, B, cluster, parent, plans, queue, 
 from support.preemption.records import Hold, LossRecord, NodeRecord
 
 
-def test_an_ask_in_a_full_parent_preempts_its_siblings_only() -> None:
-    """An ask without room in its parent preempts its siblings only, on any node."""
+def test_an_ask_in_a_full_parent_preempts_only_its_siblings() -> None:
+    """If its parent is at the maximum, an ask preempts only allocations below that parent, on any node."""
     world = cluster(
         [
             parent("root.p", most={"vcore": 4}),
@@ -55,7 +55,7 @@ def test_a_queue_at_its_guarantee_loses_no_other_type(memory: int, goes: Any) ->
 
 
 def test_promised_amounts_count_as_usage() -> None:
-    """A queue preempts no more than its guarantee allows, with promised amounts as usage."""
+    """Amounts promised to asks of a queue count as usage in the comparison with its guarantee."""
     promised = waits(A, 9, triggered=True, hold=Hold(node="n1", time=NOW))
     nodes = tuple(NodeRecord(name=f"n{n}", capacity={"vcore": 6}) for n in (1, 2))
     world = cluster(
@@ -71,7 +71,7 @@ def test_promised_amounts_count_as_usage() -> None:
 
 
 def test_a_plan_lists_spare_victims_for_the_rm() -> None:
-    """After its necessary victims, a plan has further allocations that could legally be stopped."""
+    """After the necessary victims a plan lists further allocations of the node that may be stopped."""
     world = cluster(
         [queue(A, {"vcore": 5}), queue(B, {"vcore": 8})],
         runs(B, *range(10)),
@@ -88,7 +88,7 @@ def test_a_plan_lists_spare_victims_for_the_rm() -> None:
 
 
 def test_victims_have_a_minimum_runtime() -> None:
-    """The minimum runtime is that of the victims' leaf, and the refusal has its end."""
+    """Victims must have run for the minimum runtime of their leaf; the refusal has the time of its end."""
     world = cluster(
         [queue(A, {"vcore": 5}), queue(B, preemption_minimum_runtime=995.0)],
         runs(B, *range(6, 18)),
@@ -114,7 +114,7 @@ def test_a_recovered_allocation_runs_since_its_creation() -> None:
 
 
 def test_the_loss_of_a_leaf_in_an_hour_is_bounded() -> None:
-    """Losses, as amounts times seconds, are summed over the last hour and the same plan."""
+    """Losses, as amounts times seconds, are summed over the last hour and all victims of a plan."""
     limited = queue(B, preemption_loss_limit=(("vcore", 2000),))
     world = cluster([queue(A, {"vcore": 9}), limited], runs(B, *range(12)), waits(A, 1), waits(A, 2, vcore=3))
     assert victims(world, f"{A}-w1") == [f"{B}-11"]

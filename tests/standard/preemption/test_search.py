@@ -1,4 +1,4 @@
-"""The search finds the plans of an exhaustive search, in many small random clusters."""
+"""In many small random clusters the search finds the same plans as an exhaustive search."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -33,7 +33,7 @@ def test_the_best_plans_equal_an_exhaustive_search(part: range) -> None:
 
 @pytest.mark.worlds(first=500_000, size=100)
 def test_the_best_plans_with_elastic_gangs_equal_an_exhaustive_search(part: range) -> None:
-    """With units of gangs, growth is stopped first, whole, and no member twice."""
+    """With elastic gangs, whose growth is stopped first and in whole steps, the best plans are equal."""
     grown = sum(
         plans_compared(seed, elastic=True, what=lambda plans: any(plan.step for plan in plans))
         for seed in part
@@ -62,7 +62,7 @@ def _is_for_share(plans: list[VictimPlan]) -> bool:
     ],
 )
 def test_the_best_plans_in_rare_worlds_equal_an_exhaustive_search(seed: int, elastic: bool) -> None:
-    """The plans equal an exhaustive search in rare worlds, in which wrong laws are detected."""
+    """The plans also equal an exhaustive search in worlds with rare combinations."""
     plans_compared(seed, elastic=elastic)
 
 
@@ -73,7 +73,7 @@ def plans_compared(
     reclaims: bool = False,
     what: Callable[[list[VictimPlan]], bool] = lambda _: True,
 ) -> int:
-    """Compare the plans of a world with exhaustive search; returns the number of searches with a plan."""
+    """Compare the plans of a world with an exhaustive search; return the number of searches with a plan."""
     found_some = 0
     cluster = Drawing(seed, elastic=elastic, reclaims=reclaims).cluster()
     for most, first_nodes in ((1, 32), (1, 0), (3, 1)):
@@ -85,8 +85,8 @@ def plans_compared(
 
 
 @pytest.mark.worlds(size=100)
-def test_the_check_of_a_plan_knows_whether_it_is_legal(part: range) -> None:
-    """The check of any victims on any node says whether they are a legal plan, for any right to preempt."""
+def test_the_check_of_a_plan_agrees_with_the_laws(part: range) -> None:
+    """The check of random victims on a random node accepts exactly the plans that the laws allow."""
     standing = 0
     for seed in part:
         cluster = Drawing(seed, elastic=seed % 3 == 0, reclaims=seed % 4 == 1).cluster()
@@ -123,7 +123,7 @@ def test_the_check_of_a_plan_knows_whether_it_is_legal(part: range) -> None:
 
 @pytest.mark.worlds(one_in=4)
 def test_found_plans_are_legal(part: range) -> None:
-    """A plan that was found is legal by the books, even with all its spare victims."""
+    """Every found plan is legal, even with all its spare victims."""
     for seed in part:
         cluster = Drawing(seed, elastic=seed % 2 == 0).cluster()
         built = build(cluster)
@@ -136,7 +136,7 @@ def test_found_plans_are_legal(part: range) -> None:
 
 @pytest.mark.worlds(one_in=4)
 def test_a_search_changes_no_state(part: range) -> None:
-    """A search leaves queues, nodes and applications unchanged, and only increases the work."""
+    """A search leaves queues, nodes and applications unchanged; only its count of work rises."""
     for seed in part:
         built = build(Drawing(seed).cluster())
         app, request = built.request(ASK)
@@ -151,7 +151,7 @@ def test_a_search_changes_no_state(part: range) -> None:
 
 @pytest.mark.worlds(one_in=2)
 def test_a_search_with_few_steps_finds_legal_plans(part: range) -> None:
-    """With hardly any steps, a legal plan is found nearly as often as with many."""
+    """With few steps a legal plan is found nearly as often as with many."""
     exact = greedy = 0
     for seed in part:
         cluster = Drawing(seed).cluster()
@@ -182,7 +182,7 @@ def _check_minimal(cluster: Cluster, tried: BruteForce, plan: VictimPlan) -> Non
 
 
 def test_equal_victims_are_ordered_by_key() -> None:
-    """The order in which equal allocations were created does not change the result."""
+    """The order in which equal allocations and nodes are given does not change the result."""
     for seed in range(60):
         cluster = Drawing(seed).cluster()
         backwards = replace(cluster, requests=cluster.requests[::-1], nodes=cluster.nodes[::-1])
@@ -190,7 +190,7 @@ def test_equal_victims_are_ordered_by_key() -> None:
 
 
 def _among(tried: BruteForce, parties: Sequence[Party]) -> list[Party]:
-    """The candidates with the same members."""
+    """The candidates with the same members and step as one of these parties."""
     wanted = [(party.members, party.step) for party in parties]
     return [one for one in tried.rules.candidates if (one.members, one.step) in wanted]
 
@@ -254,7 +254,7 @@ def test_a_cached_search_equals_a_new_one(part: range, first_nodes: int) -> None
 
 @pytest.mark.worlds(one_in=4)
 def test_a_leaf_lists_its_candidates_in_order(part: range, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After any bookings, resizes and ends, each candidate is listed once, the youngest first."""
+    """After any bookings, resizes and ends, each candidate is listed once, youngest first."""
     monkeypatch.setattr("licorne_core.standard.preemption.victims.MOST_ENDED", 2)
     went = 0
     for seed in part:
@@ -273,8 +273,8 @@ def test_a_leaf_lists_its_candidates_in_order(part: range, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("nodes", [50, 400])
-def test_the_cost_of_a_repeated_search_depends_on_changed_nodes_only(nodes: int) -> None:
-    """After the first search, one changed node has a small cost, whatever the number of nodes."""
+def test_a_repeated_search_examines_only_changed_nodes(nodes: int) -> None:
+    """After the change of one node, the cost of another search is small for any number of nodes."""
     built = build(full(nodes, spare=4))
     app, request = built.request(f"{A}-w1")
     assert isinstance(built.search.find(app, request, NOW, most=1), list)
@@ -285,8 +285,8 @@ def test_the_cost_of_a_repeated_search_depends_on_changed_nodes_only(nodes: int)
 
 
 @pytest.mark.parametrize("nodes", [50, 400])
-def test_a_repeated_failure_costs_changed_nodes_only(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After a failed search, in which each node needs two victims of one, no node is examined again."""
+def test_a_repeated_failure_examines_only_changed_nodes(nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a failed search no node is examined again unless it has changed."""
     monkeypatch.setattr(search, "MOST_COUNTED", 10)
     built = build(full(nodes, spare=1))
     app, request = built.request(f"{A}-w1")
@@ -299,7 +299,7 @@ def test_a_repeated_failure_costs_changed_nodes_only(nodes: int, monkeypatch: py
 
 
 def full(nodes: int, spare: int) -> Cluster:
-    """Full nodes of B, which may lose `spare`, and an ask of A that needs two victims."""
+    """Nodes filled by queue B, which may lose `spare` cores, and an ask of A that needs two victims."""
     names = [f"n{number:03}" for number in range(nodes)]
     return cluster(
         [queue(A, {"vcore": 4}), queue(B, {"vcore": 2 * nodes - spare})],
@@ -309,14 +309,14 @@ def full(nodes: int, spare: int) -> Cluster:
     )
 
 
-# Work, by whose count turns end
+# Work, whose count ends turns
 
 
 WIDE = 320
 
 
 def wide(guaranteed: int, *, asked: int = 1) -> Cluster:
-    """An ask of A, and many full nodes of B, which has this guarantee."""
+    """An ask of A for `asked` cores, and many nodes filled by B, which has this guarantee."""
     names = [f"n{number:03}" for number in range(WIDE)]
     return cluster(
         [queue(A, {"vcore": 4}), queue(B, {"vcore": guaranteed})],
@@ -327,7 +327,7 @@ def wide(guaranteed: int, *, asked: int = 1) -> Cluster:
 
 
 def worked(scene: Cluster) -> tuple[Law, int]:
-    """The reason why a search fails, and its cost after the nodes were examined."""
+    """The reason for which a second search fails, and its work."""
     built = build(scene)
     app, request = built.request(f"{A}-w1")
     built.search.find(app, request, NOW)
@@ -338,7 +338,7 @@ def worked(scene: Cluster) -> tuple[Law, int]:
 
 
 def test_examined_nodes_without_permitted_victims_count_in_the_cost() -> None:
-    """Each node of B, which is above its guarantee but has no legal victim, counts as work."""
+    """Each examined node counts as work, even if it has no legal victim."""
     law, work = worked(wide(1))
     assert law is Law.NO_VICTIMS
     assert work >= WIDE
@@ -351,8 +351,8 @@ def test_examined_nodes_that_are_too_small_count_in_the_cost() -> None:
     assert work >= WIDE
 
 
-def test_without_a_leaf_with_victims_hardly_any_node_is_examined() -> None:
-    """If no leaf has more than its guarantee, hardly any node is examined."""
+def test_few_nodes_are_examined_if_no_leaf_has_victims() -> None:
+    """If no leaf has more than its guarantee, only few nodes are examined."""
     law, work = worked(wide(WIDE))
     assert law is Law.NO_VICTIMS
     assert 2 <= work < WIDE // 4
@@ -362,7 +362,7 @@ def test_without_a_leaf_with_victims_hardly_any_node_is_examined() -> None:
 
 
 def loses(*jobs: tuple[str, int, float], asked: int, nodes: int = 1) -> list[str]:
-    """The victims of an ask, for jobs given by node, size, and seconds of work to lose."""
+    """The victims for an ask of `asked` cores, among jobs given by node, cores, and lost seconds."""
     running = [
         one
         for number, (name, size, lost) in enumerate(jobs)
@@ -384,7 +384,7 @@ def loses(*jobs: tuple[str, int, float], asked: int, nodes: int = 1) -> list[str
 
 
 def test_costs_are_compared_over_all_nodes() -> None:
-    """The victim that loses 1 s is chosen, although another node comes first."""
+    """The victim that loses 1 s is chosen, although a node with a larger loss is first in order."""
     assert loses(("n0", 2, 10), ("n1", 2, 1), asked=2, nodes=2) == [f"{B}-1"]
 
 
@@ -399,13 +399,13 @@ def test_more_victims_are_stopped_if_they_lose_less() -> None:
 
 
 def test_of_equal_costs_the_fewest_victims_are_stopped() -> None:
-    """Two cores for 1 s cost as much as twice one core for 1 s, so that one victim is stopped."""
+    """Two victims of one core that lose 1 s cost as much as one of two cores: only this one is stopped."""
     assert loses(("n0", 1, 1), ("n0", 1, 1), ("n0", 2, 1), asked=2) == [f"{B}-2"]
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_the_loss_is_close_to_that_of_the_cheapest_legal_choice(seed: int) -> None:
-    """The loss is at most 1.05 times that of the best choice on one node, with a dozen jobs on each."""
+    """With a dozen jobs on each of six nodes, the loss is at most 1.05 times the smallest legal loss."""
     random = Random(seed)
     jobs = [
         (f"n{number % 6}", random.randint(1, 4), float(random.randint(1, 600))) for number in range(6 * 12)
@@ -421,7 +421,7 @@ def test_the_loss_is_close_to_that_of_the_cheapest_legal_choice(seed: int) -> No
 
 
 def _cheapest(jobs: list[tuple[int, float]], asked: int) -> float:
-    """The least total loss of jobs, given as (size, loss), whose sizes sum up to at least `asked`."""
+    """The least total loss of jobs, given as (size, loss), whose sizes add up to at least `asked`."""
     best = [0.0, *[float("inf")] * asked]
     for size, loss in jobs:
         best = [min(best[have], best[max(0, have - size)] + loss) for have in range(asked + 1)]

@@ -1,4 +1,4 @@
-"""Asks preempt up to the fair share of their queue, and all queues keep theirs (docs/reclaiming.md)."""
+"""Asks preempt up to the fair share of their queue, and all queues keep their shares (docs/reclaiming.md)."""
 
 from random import Random
 from typing import Any
@@ -54,7 +54,7 @@ WHY = TerminationType.PREEMPTED_BY_SCHEDULER
     ],
 )
 def test_amounts_are_divided_fairly(amount: int, siblings: list[tuple[int, int]], parts: list[int]) -> None:
-    """Guarantees come first, the remainder follows in proportion, and any rest is divided equally."""
+    """First guarantees are covered, then the remainder is divided in proportion, and any rest equally."""
     wanted, due = zip(*siblings, strict=True)
     assert divided(amount, wanted, due) == parts
 
@@ -65,7 +65,7 @@ def fair(path: str, guaranteed: Size | None = None, most: Size | None = None, **
 
 
 def usage(world: Cluster, asking: str, number: int = 20) -> dict[str, int]:
-    """The usage of the leaves after a number of asks of one core, each of which preempts if it may."""
+    """The usage of the leaves after this number of asks of the queue, each of which preempts if it may."""
     after = served(world, [f"{asking}-w{one}" for one in range(number)])
     return {one.path: after.settled(one.path, "vcore") for one in after.queues if one.is_leaf}
 
@@ -128,7 +128,7 @@ def usage(world: Cluster, asking: str, number: int = 20) -> dict[str, int]:
 def test_a_queue_that_asks_for_everything_gets_its_fair_share(
     queues: list[QueueRecord], running: dict[str, int], rests: dict[str, int]
 ) -> None:
-    """A queue that asks for all of 20 cores gets those between its usage and its fair share."""
+    """A leaf that requests all of 20 cores preempts up to its fair share."""
     first = next(iter(rests))
     world = cluster(
         queues,
@@ -140,7 +140,7 @@ def test_a_queue_that_asks_for_everything_gets_its_fair_share(
 
 
 def test_amounts_beyond_the_maximum_of_a_queue_are_divided() -> None:
-    """The amount by which the demand of C exceeds its maximum is divided among the others."""
+    """Demand of C above its maximum does not count: A and B divide the remaining amount."""
     world = cluster(
         [fair(A), queue(B), queue(C, most={"vcore": 4})],
         *[runs(B, *range(16)), runs(C, *range(4)), waits(A, *range(20)), waits(C, *range(10))],
@@ -149,8 +149,8 @@ def test_amounts_beyond_the_maximum_of_a_queue_are_divided() -> None:
     assert usage(world, A) == {A: 8, B: 8, C: 4}
 
 
-def test_an_allocation_larger_than_the_excess_stays() -> None:
-    """B has two jobs of 10 cores in total and a share of 7, and A is below its share: no job is stopped."""
+def test_an_allocation_larger_than_the_excess_is_not_stopped() -> None:
+    """B has 10 cores and a share of 7: no job of 5 cores is stopped, although A is below its share."""
     world = cluster(
         [fair(A), queue(B)],
         *[runs(B, 0, 1, vcore=5), runs(A, 0, 1, vcore=2)],
@@ -162,7 +162,7 @@ def test_an_allocation_larger_than_the_excess_stays() -> None:
 
 
 def test_a_queue_keeps_its_share_of_the_decisive_resource() -> None:
-    """B, with all cores and most memory, keeps its share of the cores, its decisive resource."""
+    """A queue with cores and memory keeps its share of the resource of which it uses the larger part."""
     size = {"vcore": 1, "memory": 5}
     world = cluster(
         [fair(A), queue(B)],
@@ -176,7 +176,7 @@ def test_a_queue_keeps_its_share_of_the_decisive_resource() -> None:
 
 
 def test_a_victim_has_the_decisive_resource() -> None:
-    """Jobs of B without GPUs, of which alone it exceeds its share, are no victims, although A wants both."""
+    """If B exceeds only its share of GPUs, its jobs without GPUs are not victims."""
     world = cluster(
         [fair(A), fair(B), queue(C)],
         runs(B, *range(10), size={"vcore": 1}, node="n1"),
@@ -197,8 +197,8 @@ def test_a_victim_has_the_decisive_resource() -> None:
     ]
 
 
-def test_a_gang_preempts_only_if_its_queues_have_room_in_their_shares_for_all() -> None:
-    """The share of the parent has room for one of three placeholders, and its other child may lose nothing.
+def test_a_gang_preempts_only_if_all_members_are_within_the_shares() -> None:
+    """The share of the parent has room for one of three placeholders, and its other child is protected.
 
     No victim is stopped for the first placeholder, because the others would find none.
     """
@@ -218,7 +218,7 @@ def test_a_gang_preempts_only_if_its_queues_have_room_in_their_shares_for_all() 
     assert "its gang would not be complete" in driver.explain("g", "p0").checks[-1].message()
 
 
-def test_the_cost_of_a_share_depends_on_the_siblings_only() -> None:
+def test_the_cost_of_a_share_depends_only_on_siblings() -> None:
     """Shares are computed without examining allocations or nodes."""
     costs = []
     for number in (2, 40):
@@ -249,7 +249,7 @@ def test_the_cost_of_a_share_depends_on_the_siblings_only() -> None:
     ],
 )
 def test_amounts_are_divided_once_and_again_after_a_change(change: list[Any], work: int) -> None:
-    """With nine queues that want more than their shares, amounts are divided after changes only."""
+    """With nine queues that want more than their shares, shares are computed only after changes."""
     driver, leaves = Driver(), list("abcdefghi")
     queues = ", ".join(f"{{name: {leaf}}}" for leaf in leaves)
     driver.do(
@@ -267,8 +267,8 @@ def test_amounts_are_divided_once_and_again_after_a_change(change: list[Any], wo
 
 
 @pytest.mark.parametrize("had", [0, 9], ids=["nothing", "demand"])
-def test_a_removed_queue_leaves_its_siblings_what_it_had(had: int) -> None:
-    """A queue without demand since the last search had nothing, and no division is made anew."""
+def test_the_share_of_a_removed_queue_is_divided_again(had: int) -> None:
+    """After the removal of a queue with demand amounts are divided again; without demand it had no share."""
     driver = Driver()
     properties = "{preemption.delay: 1s, preemption.reclaim: fair-share}"
     queues, rules = "[{name: a}, {name: p, parent: true}]", "placementrules: [{name: provided, create: true}]"
@@ -317,8 +317,8 @@ def test_usable_amounts_are_divided(n2: dict[str, Any], share: int) -> None:
     assert DueShares(["vcore"], built.search.divisions).of(built.queue(A)) == {"vcore": share}
 
 
-def test_victims_are_no_demand() -> None:
-    """What a queue is losing is divided among its siblings at once, not when the RM has stopped it."""
+def test_victims_do_not_count_as_demand() -> None:
+    """Amounts of victims are divided among siblings at once, not when the RM has stopped the victims."""
     world = cluster(
         [fair(A), queue(B)],
         runs(B, 0, 1),
@@ -334,13 +334,13 @@ def test_victims_are_no_demand() -> None:
 # In turns
 
 TURNS = 24
-"""Turns in all; in the second half no allocation is stopped."""
+"""The total number of turns; in the second half no allocation is stopped."""
 ENDS, TURNS_OF_AN_END = 4, 8
 """Jobs that end by themselves in a world; in the second half of the turns after each, none is stopped."""
 
 
 def town(rng: Random) -> tuple[Driver, list[str]]:
-    """A few nodes, and queues that all ask for their fair share, some with guarantees or maxima."""
+    """A few nodes, and random queues that reclaim fair shares; the second value has the leaves."""
     driver = Driver()
     leaves: list[str] = []
 
@@ -369,7 +369,7 @@ def town(rng: Random) -> tuple[Driver, list[str]]:
 
 
 def drawn_ask(rng: Random, leaf: str, key: str) -> Ask:
-    """A random ask for one of both resources, or for both."""
+    """A random ask for vcore, memory, or both."""
     size = {"vcore": rng.choice([1000, 1000, 2000, 3000]), "memory": rng.choice([1, 2, 5])}
     if rng.random() < 0.3:
         del size[rng.choice(sorted(size))]
@@ -377,7 +377,7 @@ def drawn_ask(rng: Random, leaf: str, key: str) -> Ask:
 
 
 class Stubborn:
-    """An RM that stops all victims at once, and submits them again."""
+    """An RM that confirms all stops at once, and submits the victims as new asks."""
 
     def __init__(self, driver: Driver) -> None:
         """Start without asks."""
@@ -390,7 +390,7 @@ class Stubborn:
         return self._driver.do(asks(*wanted))
 
     def end(self, rng: Random, number: int) -> int:
-        """Let a job end by itself, and submit it again; returns the number of victims."""
+        """End a job, and submit it again; return the number of victims."""
         running = [
             (app_.app_id, one.key)
             for app_ in self._driver.partition.applications.values()
@@ -401,7 +401,7 @@ class Stubborn:
         return self._stop(effects + self.want([_again(self._known[name], number)]), number)
 
     def turn(self, number: int) -> int:
-        """Let some time pass; returns the number of victims."""
+        """Let time pass; return the number of victims."""
         return self._stop(self._driver.wait(16), number)
 
     def _stop(self, effects: list[Effect], number: int) -> int:
@@ -419,7 +419,7 @@ class Stubborn:
 def test_preemption_ends_after_few_turns(part: range) -> None:
     """Although all queues want everything and resubmit victims, no victim is stopped after a few turns.
 
-    The same holds each time a job has ended, and its room was divided anew.
+    The same holds after each end of a job, whose room is divided again.
     """
     stopped = 0
     for seed in part:
@@ -439,13 +439,13 @@ def test_preemption_ends_after_few_turns(part: range) -> None:
 
 
 def _again(ask_: Ask, turn: int) -> Ask:
-    """The ask that a controller submits after the end of another one."""
+    """The ask that a controller submits in place of a victim, with a key of this turn."""
     sizes = ask_.ask_class.resources
     return ask(ask_.app_id, f"{ask_.key.partition('-')[0]}-{turn}", policy="so", size=sizes)
 
 
 def test_explain_has_the_fair_share() -> None:
-    """An explanation has the share that one more ask would exceed, or below it the missing victims."""
+    """An explanation has the share that the ask would exceed, or below the share the lack of victims."""
     driver = Driver()
     a = "{name: a, properties: {preemption.delay: 1s, preemption.reclaim: fair-share}}"
     driver.do(register(config(f"[{a}, {{name: b, properties: {{preemption.minimum.runtime: 30s}}}}]")))

@@ -1,4 +1,4 @@
-"""Equal asks that preempt at the same time stop as few victims as a legal choice for all of them."""
+"""For equal asks that preempt at the same time the fewest victims are stopped."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -31,7 +31,7 @@ WHY = TerminationType.PREEMPTED_BY_SCHEDULER
 
 
 def town(queues: str, sizes: list[int], properties: str = "") -> Driver:
-    """Nodes of this number of cores, and queues whose asks preempt after a second."""
+    """Nodes of these sizes in bytes, and queues whose asks preempt after a second."""
     driver = Driver()
     text = config(f"[{{name: mine, resources: {{guaranteed: {{memory: 99}}}}{properties}}}, {queues}]")
     driver.do(register(text.replace("submitacl: '*'", "submitacl: '*', properties: {preemption.delay: 1s}")))
@@ -41,7 +41,7 @@ def town(queues: str, sizes: list[int], properties: str = "") -> Driver:
 
 
 def full(number: int, size: int, properties: str = "") -> Driver:
-    """Add this number of nodes, each filled by one job of a queue without a guarantee."""
+    """A core with this number of nodes, each filled by one job of a queue without a guarantee."""
     driver = town(f"{{name: others, properties: {{{properties}}}}}", [size] * number)
     driver.do(apps(app("others", "root.others")))
     jobs = [ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=size) for n in range(number)]
@@ -55,7 +55,7 @@ def want(driver: Driver, *keys: str, size: int = 1) -> list[Effect]:
 
 
 def obeyed(driver: Driver, effects: list[Effect]) -> tuple[list[str], list[str]]:
-    """Confirm stops until none is requested any more; returns the victims, and the placed asks."""
+    """Confirm stops until no more are requested; return the victims, and the placed asks."""
     gone, started = [], [key for _, key, _ in placed(effects)]
     while told := released(effects):
         gone += [key for _, key, *_ in told]
@@ -64,8 +64,8 @@ def obeyed(driver: Driver, effects: list[Effect]) -> tuple[list[str], list[str]]
     return gone, started
 
 
-def test_six_small_asks_stop_one_large_job() -> None:
-    """The room that the first victim frees beyond the first ask is promised to the other asks."""
+def test_one_large_job_is_stopped_for_six_small_asks() -> None:
+    """Room of the first victim that the first ask does not need is promised to the other asks."""
     driver = full(6, 8)
     want(driver, *"abcdef")
     gone, started = obeyed(driver, driver.wait(DELAY))
@@ -74,7 +74,7 @@ def test_six_small_asks_stop_one_large_job() -> None:
 
 
 def test_explain_names_the_victim_of_a_promise() -> None:
-    """An ask with a promise in the remaining room of another's victim waits for that victim."""
+    """All asks with a promise in the room of a victim are explained as waiting for that victim."""
     driver = full(2, 8)
     want(driver, "a", "b")
     driver.wait(DELAY)
@@ -83,7 +83,7 @@ def test_explain_names_the_victim_of_a_promise() -> None:
 
 
 def test_present_victims_are_used_first() -> None:
-    """Asks submitted before the end of the first one's victim cause no further stop."""
+    """Asks submitted while the first ask waits for its victim cause no further stop."""
     driver = full(3, 3)
     effects: list[Effect] = []
     for key in "abc":
@@ -96,7 +96,7 @@ def test_present_victims_are_used_first() -> None:
 
 
 def test_the_room_of_a_victim_is_promised_once() -> None:
-    """Beyond the promises no room remains for a third ask, which has another job stopped."""
+    """If two promises leave too little room for a third ask, another job is stopped."""
     driver = full(3, 5)
     driver.do(nodes(node("small0", memory=1), node("small1", memory=1)))
     want(driver, "a", "b", size=2)
@@ -107,7 +107,7 @@ def test_the_room_of_a_victim_is_promised_once() -> None:
 
 
 def test_promised_room_is_not_used_by_other_asks() -> None:
-    """One ask of the queue that lost its job fits beside both promises, and a second one does not."""
+    """Other asks may use only the room of a victim that is not promised."""
     driver = full(1, 3)
     want(driver, "a", "b")
     driver.do(asks(ask("others", "x", memory=1), ask("others", "y", memory=1)))
@@ -116,7 +116,7 @@ def test_promised_room_is_not_used_by_other_asks() -> None:
 
 
 def test_asks_of_applications_that_may_not_run_do_not_count() -> None:
-    """If only one of two applications may start, a small job is stopped, not the large one for both."""
+    """If only one of two applications may start, a small job is stopped, not the large job for both."""
     driver = town("{name: others}", [2, 2, 8], ", maxapplications: 1")
     driver.do(apps(app("others", "root.others"), app("b", "root.mine"), app("c", "root.mine")))
     driver.do(
@@ -128,8 +128,8 @@ def test_asks_of_applications_that_may_not_run_do_not_count() -> None:
     assert obeyed(driver, driver.wait(DELAY)) == (["j0"], ["b"])
 
 
-def test_asks_that_would_delay_a_start_behind_a_maximum_do_not_count() -> None:
-    """If one leaves free what is held of the maximum, and two do not, a small job is stopped for the one."""
+def test_asks_that_would_delay_a_start_under_a_maximum_do_not_count() -> None:
+    """If a shadow start leaves room under the maximum for one of two asks, a small job is stopped for one."""
     driver = Driver()
     amounts = "{guaranteed: {memory: 6}, max: {memory: 6}}"
     mine = leaf("mine", "reserve.after: 1h", 0)
@@ -150,7 +150,7 @@ def test_asks_that_would_delay_a_start_behind_a_maximum_do_not_count() -> None:
 
 
 def test_a_victim_under_notice_frees_no_room_for_others() -> None:
-    """No other ask counts on the room of a victim under notice, which may be spared."""
+    """Room of a victim under notice, which may be spared, is promised to no other ask."""
     driver = full(2, 8, "preemption.notice: 60s")
     want(driver, "a")
     driver.wait(DELAY)
@@ -163,8 +163,8 @@ def test_a_victim_under_notice_frees_no_room_for_others() -> None:
 
 
 @pytest.mark.parametrize(("properties", "stopped"), [("", 2), ("preemption.notice: 60s", 4)])
-def test_four_asks_stop_two_jobs_of_two_cores(properties: str, stopped: int) -> None:
-    """Two jobs of two cores are stopped, not four of one; under notice each ask has its own victim."""
+def test_two_larger_jobs_are_stopped_for_four_asks(properties: str, stopped: int) -> None:
+    """Two jobs of size 2 are stopped, not four of size 1; with a notice each ask has its own victim."""
     driver = town(f"{{name: others, properties: {{{properties}}}}}", [1, 1, 1, 1, 4])
     driver.do(apps(app("others", "root.others"), app("more", "root.mine")))
     small = [ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=1) for n in range(4)]
@@ -178,7 +178,7 @@ def test_four_asks_stop_two_jobs_of_two_cores(properties: str, stopped: int) -> 
 
 
 def test_an_exclusive_reservation_is_not_shared() -> None:
-    """An exclusive reservation keeps the whole node from the other asks."""
+    """With exclusive reservations no other ask may use the room of a victim."""
     driver = town("{name: others}", [8, 8], ", properties: {reservation.exclusive: 'true'}")
     driver.do(apps(app("others", "root.others")))
     driver.do(asks(*[ask("others", f"j{n}", policy="s", on_node=f"n{n}", memory=8) for n in range(2)]))
@@ -189,7 +189,7 @@ def test_an_exclusive_reservation_is_not_shared() -> None:
 
 @pytest.mark.parametrize(("tags", "stopped"), [({"licorne/started": str(int(START) - 100)}, 1), ({}, 0)])
 def test_a_reported_start_counts_for_the_minimum_runtime(tags: dict[str, str], stopped: int) -> None:
-    """A recovered allocation whose start was reported has the runtime since that start."""
+    """The runtime of a recovered allocation counts from its start if the RM has reported that."""
     driver = town("{name: others, properties: {preemption.minimum.runtime: 60s}}", [1])
     driver.do(apps(app("others", "root.others")))
     driver.do(asks(ask("others", "j", policy="s", on_node="n0", memory=1, tags=tags)))
@@ -209,7 +209,7 @@ def trio(seed: int) -> Cluster:
 
 
 def served(cluster: Cluster, *, together: bool = True) -> tuple[int, int]:
-    """The number of the three asks that are served one after the other, and of the victims."""
+    """Serve the three asks one after the other; return the numbers of served asks and of victims."""
     starts = stopped = 0
     for number in range(EQUALS):
         built, key = build(cluster), f"ask{number}"
@@ -235,7 +235,7 @@ def served(cluster: Cluster, *, together: bool = True) -> tuple[int, int]:
 
 @pytest.mark.worlds(first=9_100_000, size=100)
 def test_equal_asks_stop_the_fewest_victims(part: range) -> None:
-    """As many asks are served as possible, with the fewest victims of all sufficient sets."""
+    """As many asks as possible are served, with the fewest victims that an exhaustive search finds."""
     better = 0
     for seed in part:
         cluster = trio(seed)
@@ -261,7 +261,7 @@ def leaf(name: str, terms: str, due: int) -> str:
 
 
 def crowd(seed: int) -> list[Step]:
-    """A full cluster, and equal preempting asks of several applications of one queue, some later."""
+    """Steps with a full cluster, and equal preempting asks of several applications, some submitted later."""
     rng = Random(seed)
     due = rng.randint(2, 9)
     kept = [rng.choice([0, rng.randint(1, 6)]) for _ in "bc"]
@@ -297,6 +297,6 @@ def crowd(seed: int) -> list[Step]:
 
 
 @pytest.mark.worlds(first=9_200_000, size=20)
-def test_equal_asks_are_decided_as_the_oracle_does(part: range) -> None:
-    """Decisions equal those of the oracle, with maxima, guarantees, costs and exclusive reservations."""
+def test_core_and_oracle_agree_with_equal_asks(part: range) -> None:
+    """Core and oracle agree on equal asks with maxima, guarantees, costs and exclusive reservations."""
     assert sum(compare(crowd(seed)) for seed in part) > 5 * lively(len(part))

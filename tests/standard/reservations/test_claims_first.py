@@ -26,7 +26,7 @@ QUEUES = (
 
 
 def reserved(other: int = 1, due: int = 20) -> Driver:
-    """Nodes of 10, filled by `base1` and `base2`; n1 is reserved for an ask of 6 of `other`."""
+    """Nodes n1 and n2 filled by `base1` and `base2`; n1 is reserved for the ask `big` of `other`."""
     core = Driver()
     core.do(register(config(QUEUES.format(other=other, due=due), properties=MANY_RESERVED)))
     drained = node("n3", NodeAction.CREATE_DRAIN, vcore=100)
@@ -40,19 +40,19 @@ def reserved(other: int = 1, due: int = 20) -> Driver:
 
 
 def free(core: Driver, name: str) -> list[tuple[str, str]]:
-    """Release an allocation; returns the asks that are placed, with their nodes."""
+    """Release an allocation of `base`; return the placed asks with their nodes."""
     return [(key, at) for _, key, at in placed(core.do(releases(release("base", name))))]
 
 
 def test_an_ask_within_its_guarantee_precedes_the_reserved_ask() -> None:
-    """An ask within its guarantee that is newer than the last review precedes the reserved ask."""
+    """An ask within its guarantee precedes the reserved ask, even if submitted since the last review."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base1") == [("d", "n1")]
     assert free(core, "base2") == [("big", "n2")]
 
 
-def test_an_ask_within_its_guarantee_is_first_on_other_nodes_too() -> None:
+def test_an_ask_within_its_guarantee_is_first_on_other_nodes_as_well() -> None:
     """An ask within its guarantee precedes the reserved ask on other nodes as well."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=7)))
@@ -60,14 +60,14 @@ def test_an_ask_within_its_guarantee_is_first_on_other_nodes_too() -> None:
 
 
 def test_the_reserved_ask_uses_the_remaining_room() -> None:
-    """Room on the node that the ask within its guarantee leaves is used by the reserved ask."""
+    """If the ask within its guarantee leaves enough room, the reserved ask is placed on the same node."""
     core = reserved()
     core.do(asks(ask("due", "d", vcore=4)))
     assert free(core, "base1") == [("d", "n1"), ("big", "n1")]
 
 
 def test_asks_within_their_guarantees_are_ordered_by_priority_and_age() -> None:
-    """Of several asks within guarantees, priority and then age decide, not the order of queues."""
+    """Asks within guarantees are ordered by priority and then age, not by the order of queues."""
     core = reserved()
     core.do(asks(ask("late", "old", vcore=7)))
     core.wait(0.1)
@@ -79,14 +79,14 @@ def test_asks_within_their_guarantees_are_ordered_by_priority_and_age() -> None:
 
 @pytest.mark.parametrize(("other", "due"), [(20, 20), (1, 3)], ids=["holder due", "nobody due"])
 def test_an_ask_above_its_guarantee_does_not_precede_the_reserved_ask(other: int, due: int) -> None:
-    """A reserved ask precedes an ask above its guarantee, and any ask if it is within its own."""
+    """A reserved ask precedes asks above their guarantee, and all asks if it is within its own guarantee."""
     core = reserved(other, due)
     core.do(asks(ask("due", "d", vcore=7)))
     assert free(core, "base1") == [("big", "n1")]
 
 
 def test_a_drained_node_accepts_only_the_reserved_ask() -> None:
-    """A drained node accepts the ask that has it reserved, and no other one (spec § 7.7)."""
+    """A drained node accepts the ask for which it is reserved, and no other ask (spec § 7.7)."""
     core = reserved()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     core.do(asks(ask("due", "d", vcore=7)))

@@ -1,4 +1,4 @@
-"""Reservations in a cluster that is full as a whole: who gets one, and who uses the node (spec § 8.5)."""
+"""Reservations in a full cluster: the asks that have one, and the asks that use the node (spec § 8.5)."""
 
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ class Job(NamedTuple):
 
 
 def starts(core: Driver, jobs: dict[str, Job], seconds: int) -> dict[str, int]:
-    """The second in which each job starts."""
+    """The second in which each job starts, within this number of seconds."""
     began: dict[str, int] = {}
     start = core.now
     for second in range(seconds):
@@ -33,7 +33,7 @@ def starts(core: Driver, jobs: dict[str, Job], seconds: int) -> dict[str, int]:
 
 
 def full(*sizes: int) -> Driver:
-    """A full cluster: for each size a node of 10 with an ask of that size of `run`."""
+    """Nodes of 10 thousandths of a core, each with an allocation of one of these sizes."""
     core = Driver()
     core.do(register(config("[{name: a}, {name: b}]")))
     core.do(nodes(*(node(f"n{number}", vcore=10) for number in range(1, len(sizes) + 1))))
@@ -44,7 +44,7 @@ def full(*sizes: int) -> Driver:
 
 @pytest.mark.parametrize(("vcore", "kept"), [(5, {}), (6, {"a1": "n1"})])
 def test_only_a_large_ask_has_a_node_reserved(vcore: int, kept: dict[str, str]) -> None:
-    """An ask of which no node holds two has a node reserved; smaller ones start as others end."""
+    """Only an ask larger than half of every node has a node reserved."""
     core = full(9, 9)
     core.do(asks(ask("a", "a1", vcore=vcore)))
     core.wait(3)
@@ -52,7 +52,7 @@ def test_only_a_large_ask_has_a_node_reserved(vcore: int, kept: dict[str, str]) 
 
 
 def test_an_ask_above_a_maximum_has_no_node_reserved() -> None:
-    """No room is reserved for an ask that exceeds its queue's maximum."""
+    """No node is reserved for an ask that exceeds the maximum of its queue."""
     core = Driver()
     core.do(register(config("[{name: a, resources: {max: {vcore: 5m}}}, {name: b}]")))
     core.do(nodes(node("n1", vcore=10)))
@@ -63,7 +63,7 @@ def test_an_ask_above_a_maximum_has_no_node_reserved() -> None:
 
 
 def test_the_older_ask_starts_first_on_any_free_node() -> None:
-    """On nodes of 16, g, which waits for a whole node, precedes the younger k, for half of one."""
+    """The older `g`, which needs a node of 16, starts before the younger `k`, which needs half of a node."""
     core = Driver()
     core.do(register(config("[{name: a}]")))
     core.do(nodes(*(node(f"n{number}", vcore=16) for number in (1, 2, 3))))
@@ -82,7 +82,7 @@ def test_the_older_ask_starts_first_on_any_free_node() -> None:
 
 
 def test_a_reserved_node_is_used_by_the_first_ask_of_its_size() -> None:
-    """The first ask in the order of queues gets the room, and the reservation's own ask is next."""
+    """The first ask in the order of queues uses the room, and the ask with the reservation is next."""
     core = full(10, 10)
     core.do(asks(ask("a", "a1", vcore=10)))
     core.wait(3)

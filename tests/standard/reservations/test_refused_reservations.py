@@ -26,7 +26,7 @@ class Fickle:
     """An RM that accepts every reservation, and refuses every allocation of one class of asks."""
 
     def __init__(self) -> None:
-        """Two nodes of 10, each with 4 of an ask of `base`."""
+        """Two nodes of 10 thousandths of a core, with 4 used by `base` on each."""
         self.core = Driver()
         queues = "[{name: base}, {name: a}, {name: b}]"
         self.core.do(
@@ -38,7 +38,7 @@ class Fickle:
         self.refused = 0
 
     def hear(self, effects: list[Effect]) -> list[tuple[str, str, str]]:
-        """Answer all checks and confirm all stops; returns all placed asks."""
+        """Answer all checks, and confirm all stops; return the placed asks."""
         made = placed(effects)
         for app_id, key, *_ in released(effects):
             made += self.hear(self.core.do(releases(release(app_id, key))))
@@ -74,7 +74,7 @@ def test_a_reservation_ends_when_the_rm_refuses_the_allocation(required: str) ->
 
 
 def test_room_of_victims_that_the_rm_refuses_is_used_by_others() -> None:
-    """The reservation of a required node is idle once the RM refuses the room of its victims."""
+    """If the RM refuses a required node after a victim was stopped, other asks use the room."""
     rm = Fickle()
     rm.core.do(asks(ask("b", "victim", vcore=6, policy="s", on_node="n1")))
     daemon = ask("a", "daemon", vcore=5, predicate="p", required_node="n1", policy="o")

@@ -24,7 +24,7 @@ ONE_EACH = "limits: [{limit: one, users: ['*'], maxapplications: 1}]"
 
 
 def reserving(text: str, *app_ids: str) -> Driver:
-    """Two nodes more than half full, one of which is reserved for the first application."""
+    """Two nodes that are more than half full, one of which is reserved for the first application."""
     driver = Driver()
     driver.do(register(text), nodes(node("n1", vcore=10), node("n2", vcore=10)))
     driver.do(apps(app("fill", "root.f", user="bob")))
@@ -37,7 +37,7 @@ def reserving(text: str, *app_ids: str) -> Driver:
 
 
 def test_a_displaced_starting_application_can_be_removed() -> None:
-    """The removal of a starting application that a reserved one displaced cancels its timer."""
+    """A starting application whose place a reserved ask has taken can be removed, with its timer."""
     driver = reserving(AWARE, "big", "older")
     assert placed(driver.do(asks(ask("older", "o1", created=START - 100, vcore=1))))
     driver.wait(1)
@@ -49,7 +49,7 @@ def test_a_displaced_starting_application_can_be_removed() -> None:
 
 
 def test_an_application_displaced_by_an_assumed_ask_can_be_removed() -> None:
-    """The removal of an application that an assumed ask has displaced succeeds."""
+    """An application whose place an assumed ask has taken can be removed."""
     driver = Driver()
     driver.do(register(AWARE, predicates=PredicatePolicy(deadline=60.0)))
     driver.do(nodes(node("n1", vcore=9), node("n2", vcore=9)))
@@ -96,7 +96,7 @@ def test_a_reserved_ask_respects_the_maximum_of_applications() -> None:
 
 
 def test_the_end_of_a_reservation_lets_another_application_start() -> None:
-    """An application with a reservation counts in its queues until that ends (§ 4.12)."""
+    """An application with a reservation counts as running until the reservation ends (§ 4.12)."""
     text = config("[{name: a, maxapplications: 1}, {name: f}]")
     driver = reserving(text, "big", "small")
     assert placed(driver.do(asks(ask("small", "s", vcore=1)))) == []
@@ -125,7 +125,7 @@ def test_a_reserved_ask_is_tried_again_when_its_application_runs() -> None:
 
 
 def test_a_raised_maximum_wakes_a_reserved_ask() -> None:
-    """A raised limit wakes a reserved ask."""
+    """A reserved ask is placed when a reload raises the number of applications of its user."""
     driver = reserving(config("[{name: a}, {name: f}]", rest=ONE_EACH), "big", "small")
     driver.do(asks(ask("small", "s", vcore=1)))
     driver.do(releases(release("fill", "f1"), release("fill", "f2")))

@@ -1,4 +1,4 @@
-"""Reservations and required nodes: asks that get the node that they wait for (spec §§ 8.5-8.7)."""
+"""Reservations of nodes, also of required nodes (spec §§ 8.5-8.7)."""
 
 import pytest
 
@@ -20,7 +20,7 @@ from support.core.driver import Driver, placed, reserved
 
 
 def fragmented(queues: str = "[{name: a}]", *, reservations: bool = True) -> Driver:
-    """Two nodes of 10, each with a small allocation of 4 of application `small`."""
+    """Nodes n1 and n2 of 10 thousandths of a core, with an allocation of 4 of `small` on each."""
     core = Driver(reservations=reservations)
     core.do(register(config(queues, rest="nodesortpolicy: fair", properties=MANY_RESERVED)))
     core.do(nodes(node("n1", vcore=10), node("n2", vcore=10)))
@@ -30,7 +30,7 @@ def fragmented(queues: str = "[{name: a}]", *, reservations: bool = True) -> Dri
 
 
 def waiting(queues: str = "[{name: a}]") -> Driver:
-    """The same nodes, with n1 reserved for an ask of 8."""
+    """The nodes of `fragmented`, with n1 reserved for the ask `b` of 8."""
     core = fragmented(queues)
     core.do(asks(ask("big", "b", vcore=8)))
     core.wait(3)
@@ -39,7 +39,7 @@ def waiting(queues: str = "[{name: a}]") -> Driver:
 
 
 @pytest.mark.row(126)
-def test_a_reserved_ask_is_placed_on_another_node_with_earlier_room() -> None:
+def test_a_reserved_ask_is_placed_on_another_node_that_has_room_earlier() -> None:
     """A reserved ask is placed on the first node with room, and its reservation ends."""
     core = waiting()
     assert placed(core.do(releases(release("small", "s2")))) == [("big", "b", "n2")]
@@ -61,7 +61,7 @@ def test_a_reservation_ends_after_an_hour() -> None:
 
 
 def test_reservations_can_be_disabled() -> None:
-    """With reservations disabled the ask stays pending, and every node is available to others."""
+    """With reservations disabled no node is reserved, and other asks may use every node."""
     core = fragmented(reservations=False)
     core.do(asks(ask("big", "b", vcore=8)))
     core.wait(10)
@@ -122,8 +122,8 @@ def test_an_ask_reserves_its_required_node_at_once() -> None:
 
 
 @pytest.mark.row(128)
-def test_an_ask_that_fits_on_its_required_node_is_placed_beside_a_reservation() -> None:
-    """An ask that fits on its required node is placed there, despite a reservation of another ask."""
+def test_an_ask_that_fits_on_its_required_node_ignores_a_reservation() -> None:
+    """An ask that fits on its required node is placed there, although the node is reserved for another."""
     core = waiting()
     made = core.do(asks(ask("third", "d", vcore=1, required_node="n1")))
     assert placed(made) == [("third", "d", "n1")]

@@ -23,9 +23,9 @@ from support.core.driver import Driver, placed, reserved
 
 
 def cluster(queues: str, count: int = 2, *, properties: str = MANY_RESERVED) -> Driver:
-    """Nodes of 10, each with 4 used by an ask of `base`; applications are named like their queues.
+    """Nodes of 10, with 4 used by `base` on each; applications are named like their queues.
 
-    These allocations can be released under the keys ``base1``, ``base2`` and so on.
+    The allocations on n1, n2, … have the keys `base1`, `base2`, ….
     """
     core = Driver()
     core.do(register(config(queues, properties=properties)))
@@ -39,11 +39,11 @@ def cluster(queues: str, count: int = 2, *, properties: str = MANY_RESERVED) -> 
 
 
 FULL = "[{name: base}, {name: full, resources: {max: {vcore: 12m}}}, {name: due}]"
-"""A queue with a maximum of 12, of which its child `full` uses 5."""
+"""Three leaves, of which `full` has a maximum of 12."""
 
 
 def held_in_vain() -> Driver:
-    """Node n1 is reserved for an ask of 7, which the maximum of its queue now blocks."""
+    """Node n1 is reserved for the ask `big`, which the maximum of its queue now blocks."""
     core = cluster(FULL)
     core.do(asks(ask("full", "big", vcore=7)))
     core.wait(3)
@@ -55,7 +55,7 @@ def held_in_vain() -> Driver:
 
 @pytest.mark.row(125)
 def test_a_reservation_blocked_by_a_maximum_ends() -> None:
-    """After the idle time-out and a review, the node accepts another pending ask."""
+    """After the idle time-out a review ends the reservation, and the node accepts another ask."""
     core = held_in_vain()
     core.do(asks(ask("due", "waits", vcore=5), ask("due", "too", vcore=6)))
     assert reserved(core) == {"big": "n1"}
@@ -65,7 +65,7 @@ def test_a_reservation_blocked_by_a_maximum_ends() -> None:
 
 
 def test_a_short_blockage_ends_no_reservation() -> None:
-    """A check that blocks the reserved ask for less than the time-out ends no reservation."""
+    """A reservation whose ask is blocked for less than the idle time-out does not end."""
     core = held_in_vain()
     core.wait(1.5)
     core.do(releases(release("full", "more")))
@@ -89,7 +89,7 @@ def test_the_idle_time_out_is_configurable() -> None:
 
 @pytest.mark.row(125)
 def test_an_unblocked_ask_reserves_a_node_again_at_once() -> None:
-    """An ask whose reservation ended reserves a node again as soon as it may run, at its old place."""
+    """An ask whose reservation ended has a node reserved again as soon as no check blocks it."""
     core = held_in_vain()
     core.do(asks(ask("due", "younger", vcore=8)))
     core.wait(4)
@@ -115,7 +115,7 @@ REASONS = {
 @pytest.mark.parametrize("queues", REASONS.values(), ids=REASONS.keys())
 @pytest.mark.parametrize("required", [False, True], ids=["any node", "one node"])
 def test_every_blocking_check_ends_a_reservation(queues: str, required: bool) -> None:
-    """Each check that blocks a reserved ask in the pass makes its reservation idle."""
+    """Each check that blocks a reserved ask makes its reservation idle."""
     core = Driver()
     core.do(register(config(queues, properties=MANY_RESERVED)))
     core.do(nodes(node("n1", vcore=10), node("n2", vcore=10)))
@@ -133,7 +133,7 @@ def test_every_blocking_check_ends_a_reservation(queues: str, required: bool) ->
 
 
 def test_a_full_cluster_ends_no_reservation() -> None:
-    """A full cluster makes no reservation idle."""
+    """A reservation whose ask lacks room in a full cluster does not end."""
     core = cluster("[{name: base}, {name: a}]")
     core.do(asks(ask("a", "big", vcore=7)))
     core.wait(3)
@@ -150,7 +150,7 @@ DUE = (
 
 
 def lent(queues: str = DUE) -> Driver:
-    """Node n1 is reserved for an ask of 9 of `other`, and n2 is full."""
+    """Node n1 is reserved for the ask `big` of the queue `other`, and n2 is full."""
     core = cluster(queues)
     core.do(asks(ask("other", "big", vcore=9)))
     core.wait(3)
@@ -160,14 +160,14 @@ def lent(queues: str = DUE) -> Driver:
 
 
 def test_a_reservation_yields_to_an_ask_within_its_guarantee() -> None:
-    """A reservation above its queue's guarantee ends if an ask within its guarantee fits there."""
+    """A reservation above its queue's guarantee ends if an ask within its guarantee fits on the node."""
     core = lent()
     assert placed(core.do(asks(ask("due", "small", vcore=2)))) == []
     assert placed(core.wait(1)) == [("due", "small", "n1")]
 
 
 def test_a_reservation_yields_as_soon_as_there_is_room() -> None:
-    """Freed room on the node is used by the ask within its guarantee, not by the reserved one."""
+    """Freed room on a reserved node is used by an ask within its guarantee, not by the reserved ask."""
     core = lent()
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=9)))
     core.wait(2)
@@ -178,7 +178,7 @@ def test_a_reservation_yields_as_soon_as_there_is_room() -> None:
 
 @pytest.mark.parametrize("end", ["stays", "is cancelled", "is due nothing more"])
 def test_a_reservation_yields_to_no_removed_or_satisfied_ask(end: str) -> None:
-    """A reservation stays if the other ask was removed, or its queue has its guarantee."""
+    """A reservation remains if the other ask is removed, or its queue already has its guarantee."""
     core = lent()
     core.do(nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)))
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=5)))
@@ -195,7 +195,7 @@ def test_a_reservation_yields_to_no_removed_or_satisfied_ask(end: str) -> None:
 
 @pytest.mark.parametrize("guaranteed", [2, 12])
 def test_no_reservation_yields_to_an_ask_above_its_guarantee(guaranteed: int) -> None:
-    """A reservation stays if the other ask exceeds its guarantee, or its own ask is within its own."""
+    """A reservation remains if the other ask exceeds its guarantee, or the reserved ask is within its own."""
     own = "resources: {guaranteed: {vcore: 90m}}" if guaranteed == 12 else ""
     core = lent(
         f"[{{name: base}}, {{name: other, {own}}},"
@@ -264,7 +264,7 @@ def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
     ids=["default", "partition", "half for an application", "queue", "application", "none"],
 )
 def test_reserved_nodes_are_bounded(properties: str, leaf: str, most: int) -> None:
-    """Reserved nodes are bounded by application, queue and partition; an end of one allows another."""
+    """Reserved nodes are bounded by application, queue and partition; a reservation's end allows another."""
     core = cluster(f"[{{name: base}}, {{name: a, properties: {{{leaf}}}}}]", 5, properties=properties)
     core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(5))))
     core.wait(10)
@@ -277,7 +277,7 @@ def test_reserved_nodes_are_bounded(properties: str, leaf: str, most: int) -> No
 
 
 def test_a_tenth_of_the_nodes_may_be_reserved() -> None:
-    """A tenth of the nodes may be reserved, not counting those of asks that require their node."""
+    """A tenth of the nodes may be reserved; reservations of required nodes do not count."""
     core = cluster("[{name: base}, {name: a}, {name: b}]", 19, properties="")
     core.do(asks(*(ask("base", f"d{n}", vcore=9, required_node=f"n{n}") for n in range(1, 4))))
     core.do(asks(ask("a", "k1", vcore=8), ask("b", "k2", vcore=8)))
@@ -289,7 +289,7 @@ def test_a_tenth_of_the_nodes_may_be_reserved() -> None:
 
 
 def test_a_raised_bound_on_reservations_applies_at_once() -> None:
-    """A raised bound applies at once after a reload."""
+    """After a reload that raises the bound, further nodes are reserved at once."""
     core = cluster("[{name: base}, {name: a}]", 3, properties="")
     core.do(asks(ask("a", "k1", vcore=8), ask("a", "k2", vcore=8)))
     core.wait(5)
@@ -299,7 +299,7 @@ def test_a_raised_bound_on_reservations_applies_at_once() -> None:
 
 
 def busy(core: Driver, seconds: float) -> list[tuple[str, str, str]]:
-    """Let time pass with a decision in each turn, so that no pass ends."""
+    """Let time pass with many small asks, so that no pass ends; return the other placed asks."""
     core.do(nodes(node("busy", vcore=1, small=1000)))
     core.send(asks(*(ask("base", f"s{n}", small=1) for n in range(1000))))
     made = []
@@ -310,21 +310,21 @@ def busy(core: Driver, seconds: float) -> list[tuple[str, str, str]]:
 
 
 def test_a_partition_whose_passes_never_end_is_reviewed() -> None:
-    """A review that has been due for two seconds precedes the pass."""
+    """Even if passes never end, a review ends the reservation of a blocked ask."""
     core = held_in_vain()
     assert busy(core, 7) == []
     assert "big" not in reserved(core)
 
 
-def test_asks_within_guarantees_are_served_though_passes_never_end() -> None:
-    """An ask within its guarantee gets the room of a reservation even if passes never end."""
+def test_asks_within_guarantees_are_served_even_if_passes_never_end() -> None:
+    """Even if passes never end, an ask within its guarantee is placed on a reserved node."""
     core = lent()
     core.do(asks(ask("due", "small", vcore=2)))
     assert busy(core, 7) == [("due", "small", "n1")]
 
 
-def test_a_drained_node_accepts_no_ask_but_the_reserved_one() -> None:
-    """A drained node accepts the ask that has it reserved, and no ask within a guarantee (spec § 7.7)."""
+def test_a_drained_reserved_node_accepts_no_other_ask() -> None:
+    """A reservation of a drained node does not yield to an ask within its guarantee (spec § 7.7)."""
     core = lent()
     core.do(nodes(node("n1", NodeAction.DRAIN_NODE)))
     core.do(asks(ask("due", "small", vcore=2)))
@@ -333,7 +333,7 @@ def test_a_drained_node_accepts_no_ask_but_the_reserved_one() -> None:
 
 
 def test_the_default_bound_of_an_application_grows_with_the_cluster() -> None:
-    """The default bound of an application is half of root's, which grows with the nodes."""
+    """The default bound of an application is half of root's bound, which grows with the number of nodes."""
     core = cluster("[{name: base}, {name: a}]", 10, properties="")
     core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(3))))
     core.wait(5)
@@ -343,7 +343,7 @@ def test_the_default_bound_of_an_application_grows_with_the_cluster() -> None:
 
 
 def test_a_review_considers_a_bounded_number_of_asks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of asks in a review is bounded, whatever the number of leaves."""
+    """A review considers a bounded number of classes, whatever the number of leaves."""
     monkeypatch.setattr(review, "MOST_CLASSES", 2)
     due = "resources: {guaranteed: {vcore: 99m}}"
     leaves = ", ".join(f"{{name: d{n}, {due}}}" for n in range(5))

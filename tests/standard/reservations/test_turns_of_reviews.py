@@ -1,4 +1,4 @@
-"""A review covers a bounded number of reservations, in a ring (spec § 8.6)."""
+"""A review covers a bounded number of reservations, in turn (spec § 8.6)."""
 
 from math import ceil
 from random import Random
@@ -35,10 +35,10 @@ def kept(core: Driver) -> dict[str, Reservation]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_reservation_is_reviewed_in_turn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each reservation waits for at most as many reviews as all present ones take.
+    """Each reservation is reviewed within as many reviews as all present reservations take.
 
-    The ask of a reviewed reservation yields, as its queue has no guarantee. Asks are removed more often after
-    their review, so that later ones move up.
+    A reviewed reservation yields, as its queue has no guarantee. Asks are removed more often after their
+    review, so that later reservations move up.
     """
     monkeypatch.setattr(review, "MOST_REVIEWED", MOST)
     rng = Random(seed)

@@ -1,1 +1,1 @@
-"""Stores that members share: real ones in processes, and a model on virtual time. Their members."""
+"""Stores that members share, real ones in processes and a model in virtual time, and their members."""

@@ -27,7 +27,7 @@ Objects = dict[tuple[str, str], Json]
 
 @dataclass
 class Change:
-    """A write."""
+    """A write of an object."""
 
     version: int
     kind: str
@@ -37,7 +37,7 @@ class Change:
 
 
 class Cluster:
-    """Objects that change under one rising version. An object that is stored is never changed in place."""
+    """Objects with one rising version for all. A stored object is never changed in place."""
 
     def __init__(self) -> None:
         """Start empty. Versions begin high, like those of a used cluster."""
@@ -52,7 +52,7 @@ class Cluster:
         self._pages: dict[str, tuple[int, list[Json]]] = {}
 
     def named(self, plural: str, part: str) -> Json:
-        """The one object of a kind with that in its name."""
+        """The only object of a kind whose name contains `part`."""
         [found] = [item for (kind, name), item in self.objects.items() if kind == plural and part in name]
         return found
 
@@ -63,17 +63,17 @@ class Cluster:
         self._pages.clear()
 
     def edit(self, plural: str, part: str, change: Callable[[Json], None]) -> None:
-        """Change an object, as a person with kubectl does."""
+        """Change an object, like a person with kubectl."""
         item = copy.deepcopy(self.named(plural, part))
         change(item)
         self._store(plural, item)
 
     def remove(self, plural: str, part: str) -> None:
-        """Delete an object, as a person with kubectl does."""
+        """Delete an object, like a person with kubectl."""
         self.delete(plural, self.named(plural, part)["metadata"]["name"], {})
 
     def get(self, plural: str, name: str) -> Json:
-        """An object; 404 if there is none."""
+        """An object; raises 404 if there is none."""
         if (plural, name) not in self.objects:
             raise Refusal(404, "NotFound", f'{KINDS[plural].full} "{name}" not found')
         return self.objects[plural, name]
@@ -89,7 +89,7 @@ class Cluster:
         return self._store(plural, item)
 
     def update(self, plural: str, name: str, item: Json) -> tuple[Json, bool]:
-        """Store an object in place of the one of its version; return whether there was none."""
+        """Store an object if its version is the present one; return it, and whether it was created."""
         metadata = item["metadata"]
         if metadata.get("name") != name:
             raise bad_request(f"the name of the object does not match the name on the URL ({name})")
@@ -102,7 +102,7 @@ class Cluster:
         if not version.isdecimal():
             raise Refusal(500, "", f'strconv.ParseUint: parsing "{version}": invalid syntax')
         if version == "0":
-            # Of config maps and secrets the last writer may win.
+            # Config maps and secrets may be overwritten without a version.
             if plural == "leases":
                 raise Refusal(422, "Invalid", "metadata.resourceVersion: must be specified for an update")
         elif version != found["metadata"]["resourceVersion"]:
@@ -111,7 +111,7 @@ class Cluster:
         return self._store(plural, item), False
 
     def _create_by_update(self, plural: str, item: Json) -> Json:
-        """A Lease that is missing is created, whatever version the update names, but not under an id."""
+        """Create a missing Lease, whatever version the update names, unless the update has an id."""
         name = item["metadata"]["name"]
         if item["metadata"].get("uid"):
             raise conflict(plural, name, "Precondition failed: UID in precondition")
@@ -133,7 +133,7 @@ class Cluster:
         stored["metadata"] |= {"creationTimestamp": given["created"]}
         if plural == "leases":
             stored.setdefault("spec", {})
-        # Kubernetes writes nothing if nothing has changed: the version stays.
+        # Kubernetes writes nothing if the update changes nothing: the version remains.
         if before is not None and without_version(stored) == without_version(before):
             return before
         self.version += 3
@@ -163,7 +163,7 @@ class Cluster:
         self.changed = asyncio.Event()
 
     def page(self, plural: str, selector: str, limit: int, after: str, stale: Objects | None = None) -> Json:
-        """A page of a list, after the one before; from older objects if some are given."""
+        """A page of a list, the first one or that of a token; from older objects if `stale` has some."""
         if after:
             if not after.startswith(_PAGE):
                 raise bad_request(f"invalid continue token: {after!r}")
@@ -182,7 +182,7 @@ class Cluster:
             "kind": f"{kind.name}List",
             "apiVersion": kind.version,
             "metadata": metadata,
-            # What the list says of all is not said of each.
+            # Kind and version of the API are in the list only, and not in its items.
             "items": [
                 {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
                 for item in (items[:limit] if limit > 0 else items)
@@ -196,13 +196,13 @@ class Cluster:
 
 
 def conflict(plural: str, name: str, why: str = "the object has been modified") -> Refusal:
-    """The answer to a write of another version."""
+    """The refusal of a write that names another version."""
     full = KINDS[plural].full
     return Refusal(409, "Conflict", f'Operation cannot be fulfilled on {full} "{name}": {why}')
 
 
 def event(change: Change, plural: str, selector: str) -> tuple[str, Json] | None:
-    """The event of a watch with a selector: an object may enter its view, and leave it."""
+    """The event of a watch with a selector, whose view objects enter and leave; None outside of it."""
     if change.plural != plural:
         return None
     was = change.before is not None and selects(selector, change.before)

@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of objects. Unknown fields are left out when an object is stored."""
+    """A kind of objects; unknown fields are dropped when an object is stored."""
 
     name: str
     version: str
@@ -24,7 +24,7 @@ class Kind:
 
     @property
     def full(self) -> str:
-        """The plural with the group, as messages have it."""
+        """The plural with its group, as in messages."""
         group, slash, _ = self.version.partition("/")
         return f"{self.plural}.{group}" if slash else self.plural
 
@@ -51,7 +51,7 @@ class Refusal(Exception):
     """An error of the API, as a Status object. Some errors of 500 have no reason."""
 
     def __init__(self, status: int, reason: str, message: str) -> None:
-        """Answer with that status."""
+        """An answer with that status."""
         super().__init__(message)
         self.status = status
         self.reason = reason
@@ -63,7 +63,7 @@ def bad_request(message: str) -> Refusal:
 
 
 def selects(selector: str, item: Json) -> bool:
-    """True if an object has all labels of a selector. Only equalities are played."""
+    """True if an object has all labels of a selector, which may only have equalities."""
     labels = item["metadata"].get("labels") or {}
     found = [_TERM.fullmatch(term.strip()) for term in selector.split(",")] if selector else []
     terms = [term for term in found if term is not None]
@@ -73,12 +73,12 @@ def selects(selector: str, item: Json) -> bool:
 
 
 def without_version(item: Json) -> Json:
-    """The parts of an object that have to be equal for an update to change nothing."""
+    """The parts of an object that an update leaves equal if it changes nothing."""
     return {**item, "metadata": {k: v for k, v in item["metadata"].items() if k != "resourceVersion"}}
 
 
 def decode(kind: Kind, namespace: str, data: bytes) -> Json:
-    """The object of a request, without fields that its kind does not have; 400 if it is none."""
+    """The object of a request, without fields that its kind does not have; 400 for anything else."""
     try:
         body = json.loads(data)
     except ValueError:
@@ -104,7 +104,7 @@ def _demand_types(kind: Kind, metadata: Json, body: Json) -> None:
     if kind.plural == "leases":
         if not isinstance(spec.get("leaseDurationSeconds", 0), int):
             raise ValueError("leaseDurationSeconds")
-        # It takes other zones than UTC, too.
+        # Kubernetes also accepts zones other than UTC.
         if "renewTime" in spec and not _TIME.fullmatch(spec["renewTime"]):
             raise ValueError("renewTime has no microseconds")
     else:
@@ -116,7 +116,7 @@ def _demand_types(kind: Kind, metadata: Json, body: Json) -> None:
 
 
 def binary(kind: Kind, item: Json) -> Mapping[str, Any]:
-    """The data of an object that are in base64."""
+    """The data of an object in base64, by key."""
     field = {"configmaps": "binaryData", "secrets": "data"}.get(kind.plural, "")
     found: Mapping[str, Any] = item.get(field) or {}
     return found

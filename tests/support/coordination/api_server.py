@@ -1,10 +1,10 @@
 """Plays the API server of a cluster, over HTTP on loopback, for Leases and config maps.
 
-It answers as Kubernetes does, which tests/kube/test_player.py compares: one rising resourceVersion for all
-objects, 409 for an update or a delete of another version, a Lease that an update creates where there is
-none, updates without a change that keep the version, lists in pages as of one moment, watches from a
-version that end with 410 once that version was compacted, and label selectors. Tests switch its faults.
-It is no cluster, and independent of the expectations of the server under test.
+It answers like Kubernetes, as tests/kube/test_player.py verifies: one rising resourceVersion for all objects,
+409 for an update or a delete of another version, an update that creates a missing Lease, updates without a
+change that keep the version, lists in pages from one moment, watches from a version that end with 410 once
+that version was compacted, and label selectors. Tests switch its faults. It runs no cluster, and does not
+depend on the expectations of the server under test.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ TOKEN = "the-token-of-the-account"
 
 @dataclass
 class Fault:
-    """A fault of the next calls of a verb and a kind."""
+    """A fault in the next calls of a verb and a kind."""
 
     verb: str
     """``get``, ``list``, ``watch``, ``create``, ``update``, ``delete``, or ``*`` for any."""
@@ -70,11 +70,11 @@ class ApiServer:
         self._watches_end = 0
 
     def count(self, verb: str, plural: str) -> int:
-        """Calls of that verb and kind so far."""
+        """The number of calls of that verb and kind so far."""
         return self.calls.count((verb, plural))
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Wait for calls until the condition holds."""
+        """Wait until the condition holds, which is checked after each call."""
         async with asyncio.timeout(PATIENCE):
             while not holds():
                 await self._called.wait()
@@ -85,7 +85,7 @@ class ApiServer:
         return self.faults[-1]
 
     def end_watches(self) -> None:
-        """End every watch that is open, in the middle."""
+        """End every open watch in the middle."""
         self._watches_end += 1
         self.cluster.wake()
 
@@ -178,7 +178,7 @@ class ApiServer:
             limit = int(query.get("limit", "0"))
         except ValueError as error:
             raise bad_request(f"limit: {error}") from error
-        # Of a namespace that is not there everything is an empty list.
+        # In a namespace that does not exist every list is empty.
         stale = self.stale if namespace == NAMESPACE else {}
         return self.cluster.page(
             plural, query.get("labelSelector", ""), limit, query.get("continue", ""), stale
@@ -210,10 +210,10 @@ class ApiServer:
         last = begun + float(request.query.get("timeoutSeconds", "0") or "0")
         if last == begun:
             last += 1800
-        # A client that has gone away.
+        # The client may have closed the connection.
         with suppress(ConnectionError):
             if version == 0:
-                # It begins with what is there.
+                # A watch from version 0 begins with the present objects.
                 version = self.cluster.version
                 for item in self.cluster.selected(plural, selector):
                     await _send(response, "ADDED", item)
@@ -241,7 +241,7 @@ class ApiServer:
         return response
 
     async def _say_last(self, request: web.Request, response: web.StreamResponse, version: int) -> None:
-        """Send a bookmark, if requested. Kubernetes sends them at will."""
+        """Send a bookmark, if the client requested bookmarks. Kubernetes sends them at will."""
         if request.query.get("allowWatchBookmarks") in ("1", "true"):
             kind = KINDS[request.match_info["plural"]]
             metadata = {"resourceVersion": str(version), "creationTimestamp": None}

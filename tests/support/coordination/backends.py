@@ -1,4 +1,4 @@
-"""The interface of a backend for contract tests: running servers, and any number of members' stores."""
+"""The interface of a backend for contract tests: running servers, and stores for any number of members."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -20,7 +20,7 @@ R = TypeVar("R")
 
 
 class Backend(Protocol):
-    """A store that runs and is empty. It ends, or is emptied, with the fixture that made it."""
+    """A running store, empty at first, which its fixture ends or empties."""
 
     def open(self, lease: float = LONG) -> Store:
         """The access of one more member, which has not joined. Its calls have time-outs that suit a
@@ -34,7 +34,7 @@ def member(name: str) -> Member:
 
 
 def rm(name: str) -> RmId:
-    """An RM of that id."""
+    """An RM id."""
     return RmId(name)
 
 
@@ -45,14 +45,14 @@ async def watching(store: Store) -> AsyncIterator[AsyncIterator[Snapshot]]:
     try:
         yield snapshots
     finally:
-        # Every watch is a generator; what holds it until it is collected would outlive the loop.
+        # A watch is a generator; whatever it holds would outlive the loop if it were not closed.
         close: Callable[[], Awaitable[None]] | None = getattr(snapshots, "aclose", None)
         if close is not None:
             await close()
 
 
 async def until(snapshots: AsyncIterator[Snapshot], holds: Callable[[Snapshot], bool]) -> Snapshot:
-    """The first of these snapshots for which that holds."""
+    """The first of these snapshots that meets the condition."""
     async with asyncio.timeout(PATIENCE):
         async for snapshot in snapshots:
             if holds(snapshot):
@@ -72,7 +72,7 @@ async def record(store: Store, rm_id: RmId) -> Ownership | None:
 
 
 async def claimed_at_last(store: Store, rm_id: RmId, owner: MemberId) -> Ownership:
-    """The RM, claimed as soon as its present owner counts as gone."""
+    """The RM's record, claimed as soon as its present owner has lost its lease."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:
@@ -82,7 +82,7 @@ async def claimed_at_last(store: Store, rm_id: RmId, owner: MemberId) -> Ownersh
 
 
 async def insisted(call: Callable[[], Awaitable[R]]) -> R:
-    """The answer of an idempotent call, which is repeated while the store does not answer."""
+    """The answer of an idempotent call, which is repeated until the store answers."""
     async with asyncio.timeout(PATIENCE):
         while True:
             try:

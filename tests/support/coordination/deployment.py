@@ -1,4 +1,4 @@
-"""Members and their store in good weather, for tests of one promise."""
+"""Members and their store without faults, for tests of one promise."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -27,7 +27,7 @@ class Node:
         self._time = deployment.time
         self.address = address
         clock = DriftingClock(self._time, rate=1.0, start=100.0, skew=0.0)
-        # It has what members use: no sockets, no threads.
+        # The loop has the methods that members use, but no sockets and threads.
         self.loop = MemberLoop(self._time, clock)  # type: ignore[abstract]
         self.weather = Weather(lost=0.0, late=0.0, slow=0.0, forgotten=0.0, old=0.0)
         self.network = Network(self._time, Random(1), self.weather, deployment.store, self.loop)
@@ -51,7 +51,7 @@ class Node:
         self.do(self.member.start(address, ""))
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Let time pass until the work is done; returns or raises its result."""
+        """Let time pass until the work is done; return its result, or raise its error."""
         tasks: list[asyncio.Task[T]] = []
         self.loop.post(lambda: tasks.append(self.loop.create_task(work)))
         end = self._time.now + MOST_SECONDS
@@ -61,7 +61,7 @@ class Node:
         return tasks[0].result()
 
     def take(self, rm_id: str, named: int = 0) -> int | Member:
-        """Claim the RM, as on its request."""
+        """Claim the RM, as if it had sent a request to the member."""
         return self.do(self.member.take(RmId(rm_id), named))
 
     def _measured(self) -> dict[RmId, float]:
@@ -85,21 +85,21 @@ class Deployment:
     """A deployment of some members."""
 
     def __init__(self, *addresses: str) -> None:
-        """Start them, and let them join."""
+        """Start a member for each address, and let them join."""
         self.time = Time()
         self.store = StoreModel(self.time, Random(2), LEASE, rate=1.0)
         self._nodes: list[Node] = []
         self.nodes = [self.add(address) for address in addresses]
 
     def add(self, address: str, spoken: tuple[int, ...] = (1,)) -> Node:
-        """Start one more, and let it join."""
+        """Start one more member, and let it join."""
         node = Node(self, address, spoken)
         self._nodes.append(node)
         self.pass_time(0.5)
         return node
 
     def pass_time(self, seconds: float) -> None:
-        """Let so much true time pass."""
+        """Let this number of seconds of true time pass."""
         self.time.run(self.time.now + seconds)
 
     def record(self, rm_id: str) -> Ownership:

@@ -1,6 +1,6 @@
-"""A real etcd on loopback, which a test can kill, suspend, start again and wipe.
+"""A real etcd on loopback, which a test can kill, pause, restart and wipe.
 
-It is the system's own, such as Debian's package etcd-server.
+The program is the system's own, as in Debian's package etcd-server.
 """
 
 import http.client
@@ -48,7 +48,7 @@ def state_of(task: Path) -> str:
 
 
 class EtcdServer:
-    """An etcd of one server. Started again, it has the same address, and its data unless wiped."""
+    """An etcd of one server. After a restart it has the same address, and the same data unless wiped."""
 
     def __init__(self, *, tls: bool = False, flags: Sequence[str] = ()) -> None:
         """Create it unstarted. With `tls` it requires certificates; more `flags` are added to its command."""
@@ -81,7 +81,7 @@ class EtcdServer:
         shutil.rmtree(self._folder)
 
     def begin(self) -> None:
-        """Start it, and do not wait."""
+        """Start it, without waiting until it is ready."""
         program = shutil.which("etcd")
         assert program is not None, "etcd is not installed; Debian has it in the package etcd-server"
         with (self._folder / "log").open("ab") as log:
@@ -104,7 +104,7 @@ class EtcdServer:
             )
 
     def start(self) -> None:
-        """Start it, and wait until it serves."""
+        """Start it, and wait until it is ready."""
         self.begin()
         given_up = time.monotonic() + PATIENCE
         while not self._is_healthy():
@@ -133,7 +133,7 @@ class EtcdServer:
             self._process.wait()
 
     def pause(self) -> None:
-        """SIGSTOP: it keeps its connections, and answers nobody once all of its threads are stopped."""
+        """SIGSTOP: connections stay open, and no request is answered once all threads are stopped."""
         self._send(signal.SIGSTOP)
         assert self._process is not None
         while any(state_of(task) != "T" for task in Path(f"/proc/{self._process.pid}/task").iterdir()):
@@ -173,26 +173,26 @@ class EtcdServer:
         self._process.send_signal(number)
 
     def options(self, prefix: str = "") -> Coordination:
-        """The options of a member of a deployment, a new one without a prefix."""
+        """The options of a member of a deployment, which is a new one without a prefix."""
         prefix = prefix or f"test-{next(_prefixes)}"
         return Coordination(backend="etcd", hosts=(self.target,), prefix=prefix, lease=LONG)
 
 
 class EtcdBackend:
-    """A deployment of its own in a real etcd."""
+    """A new deployment in a real etcd."""
 
     def __init__(self, server: EtcdServer) -> None:
-        """Empty."""
+        """Use a running server."""
         self.server = server
         self.options = server.options()
 
     def open(self, lease: float = LONG) -> Store:
-        """A member's store, whose tries last longer than any call of a running etcd."""
+        """A member's store, whose calls are repeated for longer than a running etcd takes to answer."""
         return EtcdStore(replace(self.options, lease=lease), patience=PATIENCE / 4)
 
 
 def free_ports(number: int) -> list[int]:
-    """Free ports of loopback, outside the range of ephemeral ones."""
+    """Free ports of loopback, outside the range of ephemeral ports."""
     held: list[socket.socket] = []
     try:
         for port in random.sample(PORTS, 1000):

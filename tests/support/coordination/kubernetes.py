@@ -1,4 +1,4 @@
-"""Members' access to an API server, which is played or real."""
+"""Members' access to an API server, played or real."""
 
 import json
 import time
@@ -16,7 +16,7 @@ REREAD = 0.2
 
 
 def kubeconfig(folder: Path, url: str, token: str = TOKEN) -> Path:
-    """A file with a way to the server, as kubectl has it. JSON is YAML."""
+    """A file with access to the server, in the form of kubectl. JSON is YAML."""
     file = folder / "kubeconfig"
     written = {
         "apiVersion": "v1",
@@ -34,7 +34,7 @@ class HandClock:
     """A clock that a test moves."""
 
     def __init__(self) -> None:
-        """Begin somewhere."""
+        """Start at a fixed time."""
         self.now = 1000.0
 
     def __call__(self) -> float:
@@ -46,7 +46,7 @@ class KubernetesBackend:
     """Members' access to a namespace."""
 
     def __init__(self, config: Path, namespace: str = NAMESPACE) -> None:
-        """With the credentials of a kubeconfig."""
+        """Use the credentials of a kubeconfig."""
         self._access = ClusterAccess(environ={"KUBECONFIG": str(config)})
         self._namespace = namespace
 

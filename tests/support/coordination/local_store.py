@@ -1,4 +1,4 @@
-"""A store of the backend `local`, served in the test's own loop as a supervisor does it."""
+"""A store of the backend `local`, served in the test's own loop in place of a supervisor."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,7 +15,7 @@ from support.coordination.backends import LONG
 
 
 class LocalBackend:
-    """A store that runs, by the path of its socket."""
+    """A running store, by the path of its socket."""
 
     def __init__(self, socket: Path) -> None:
         """Use a socket served by the test."""
@@ -28,7 +28,7 @@ class LocalBackend:
 
 @asynccontextmanager
 async def serving(documents: Kept | None = None) -> AsyncIterator[LocalBackend]:
-    """A store that runs inside the block, with documents that are closed in the end."""
+    """A store that runs inside the block; its documents are closed at the end."""
     documents = documents or Kept()
     with TemporaryDirectory(prefix="licorne-") as folder:
         socket = Path(folder) / "store"

@@ -20,7 +20,7 @@ MOST_ENDS = 4
 
 
 class Time:
-    """True time, and the calls due at each time. Ties are in the order of their creation."""
+    """True time, and the calls due at each time; equal times are in the order of their creation."""
 
     def __init__(self) -> None:
         """Begin at 0."""
@@ -34,7 +34,7 @@ class Time:
         heappush(self._events, (self.now + delay, self._made, call, arguments))
 
     def run(self, until: float) -> None:
-        """Let everything happen that is due until then."""
+        """Make all calls that are due until then."""
         events = self._events
         while events and events[0][0] <= until:
             self.now, _, call, arguments = heappop(events)
@@ -43,7 +43,7 @@ class Time:
 
 
 class DriftingClock:
-    """A member's clocks: another start and another rate than true time, and a wall clock that is off."""
+    """A member's clocks: their start and rate differ from true time, and the wall clock has a skew."""
 
     def __init__(self, time: Time, rate: float, start: float, skew: float) -> None:
         """Run at `rate` times true time."""
@@ -61,12 +61,12 @@ class DriftingClock:
         return 1_700_000_000.0 + self._skew + self._rate * self._time.now
 
     def true_time(self, elapsed: float) -> float:
-        """The true time at which this clock shows so much."""
+        """The true time at which this clock shows that many seconds."""
         return (elapsed - self._start) / self._rate
 
 
 class MemberLoop(asyncio.AbstractEventLoop):
-    """The loop of one process. While it is paused or dead nothing runs, but its clock continues."""
+    """The loop of one process. While it is paused or dead it runs nothing, but its clock continues."""
 
     def __init__(self, time: Time, clock: DriftingClock) -> None:
         """Start without work."""
@@ -78,15 +78,15 @@ class MemberLoop(asyncio.AbstractEventLoop):
         self._woken_at = inf
         self._is_running = False
         self._tasks: dict[asyncio.Task[Any], None] = {}
-        # Seconds in which the machine was suspended: timers do not count them, the clock does.
+        # Seconds during which the machine was suspended: the clock counts them, timers do not.
         self._suspended = 0.0
         self._suspended_at: float | None = None
         self.is_paused = False
         self.errors: list[dict[str, Any]] = []
-        """What tasks have failed with, and nobody asked for."""
+        """Errors of tasks that nothing has awaited."""
 
     def post(self, call: Callable[[*_Ts], object], *arguments: *_Ts) -> None:
-        """Data has arrived from outside."""
+        """Deliver data from outside: make a call in this loop."""
         self.call_soon(call, *arguments)
         self.go_on()
 
@@ -104,27 +104,27 @@ class MemberLoop(asyncio.AbstractEventLoop):
         if self._timers and self._timers[0][0] < self._woken_at and not self.is_paused:
             self._woken_at = self._timers[0][0]
             due = self._clock.true_time(self._woken_at + self._suspended)
-            # A timer is late, as it is everywhere; else rounding would make it early.
+            # A timer fires a little late, as on a real loop; otherwise rounding would make it early.
             self._world.after(max(0.0, due - self._world.now) + LATE, self._wake, self._woken_at)
 
     def pause(self, *, is_suspended: bool = False) -> None:
-        """Stop, even in the middle of the due callbacks. Timers of a suspended machine stop too."""
+        """Stop, even between two callbacks that are due. On a suspended machine timers stop, too."""
         self.is_paused = True
         if is_suspended and self._suspended_at is None:
             self._suspended_at = self._clock.elapsed()
 
     def resume(self) -> None:
-        """Continue, with everything that became due meanwhile."""
+        """Continue with everything that became due in the pause."""
         self.is_paused = False
         if self._suspended_at is not None:
             self._suspended += self._clock.elapsed() - self._suspended_at
             self._suspended_at = None
-        # A wake-up of the time before may come too early.
+        # A wake-up scheduled before the pause may be too early.
         self._woken_at = inf
         self.go_on()
 
     def end(self) -> None:
-        """Cancel the remaining tasks, so that none is destroyed in the middle of its work."""
+        """Cancel the remaining tasks, so that none is destroyed while it is pending."""
         for _ in range(MOST_ENDS):
             for task in list(self._tasks):
                 task.cancel()
@@ -160,7 +160,7 @@ class MemberLoop(asyncio.AbstractEventLoop):
     def call_soon(
         self, callback: Callable[[*_Ts], object], *args: *_Ts, context: Context | None = None
     ) -> asyncio.Handle:
-        """Call back when it is its turn."""
+        """Add a callback after those that are due."""
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
         return handle
@@ -202,11 +202,11 @@ class MemberLoop(asyncio.AbstractEventLoop):
         return False
 
     def is_running(self) -> bool:
-        """True within a step."""
+        """True during a step."""
         return self._is_running
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Skip the handle when it is due."""
+        """Do nothing: a cancelled handle is skipped when it is due."""
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
         """Record the exception."""

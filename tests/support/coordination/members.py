@@ -24,7 +24,7 @@ class Running:
 async def member(
     name: str, config: Path, store: str, lease: float, *, listen: str = "127.0.0.1:0"
 ) -> AsyncIterator[Running]:
-    """A member with the credentials of a kubeconfig. It may be killed before the end."""
+    """A member with the credentials of a kubeconfig; a test may kill it before the end of the block."""
     coordination = {"store": store, "lease": lease, "name": name}
     flags = ("--listen", listen, "--http", "off", *settings_file(coordination=coordination))
     process = await asyncio.create_subprocess_exec(

@@ -16,7 +16,7 @@ _Answer = Callable[[object, StoreError | None], None]
 
 @dataclass(slots=True)
 class Weather:
-    """How bad it is in this world. All are probabilities."""
+    """The faults of messages in a world, as probabilities."""
 
     lost: float
     """Of a message to or from the store."""
@@ -30,12 +30,12 @@ class Weather:
     """Of a read that shows an older state."""
 
     def clear_up(self) -> None:
-        """The faults have ended. Watches lose events as before: that is no fault that ends."""
+        """End the faults. Watches still lose events, which happens in normal operation, too."""
         self.lost = self.late = self.slow = self.old = 0.0
 
 
 class Network:
-    """The ways of one process."""
+    """The connections of one process."""
 
     def __init__(
         self, time: Time, randomness: Random, weather: Weather, store: StoreModel, loop: MemberLoop
@@ -52,12 +52,12 @@ class Network:
     def ask(
         self, operation: Callable[[], object], answer: Callable[[object, StoreError | None], None]
     ) -> None:
-        """Carry out an operation at the store, and bring the answer, as far as they get through."""
+        """Carry out an operation at the store, and deliver its answer; either message may be lost or late."""
         if not self._is_lost():
             self._time.after(self._delay(), self._arrive, operation, answer)
 
     def read(self) -> Snapshot:
-        """The result of a read."""
+        """The state that a read returns, which may be an older one."""
         is_old = self._randomness.random() < self._weather.old
         return self._store.older() if is_old else self._store.snapshot
 
@@ -71,7 +71,7 @@ class Network:
         return self._randomness.random() < self._weather.forgotten
 
     def to_rm(self, call: Callable[[*_Ts], object], *arguments: *_Ts) -> None:
-        """A message to or from an RM. It is lost if the way is cut by the time of its arrival."""
+        """Send a message to or from an RM. It is lost if the connection is cut when it arrives."""
         self._time.after(self._delay(), self._if_open, call, *arguments)
 
     def _if_open(self, call: Callable[[*_Ts], object], *arguments: *_Ts) -> None:

@@ -1,4 +1,4 @@
-"""Plays a random world: faults and other events, then peace, with permanent checks."""
+"""Plays a random world: faults and other events, then a time without faults, with permanent checks."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -62,7 +62,7 @@ def _cut_rms(world: World, process: Process) -> None:
 
 
 def isolate(world: World, process: Process) -> None:
-    """Cut a process off, or connect it again."""
+    """Cut a process off from the store and the RMs, or connect it again."""
     is_cut = not process.network.is_cut_from_store
     process.network.is_cut_from_store = process.network.is_cut_from_rms = is_cut
 
@@ -124,16 +124,16 @@ PEACEFUL: dict[Action, float] = {_stop: 0.5, _leave: 2.0, _dial: 3.0, _drain: 1.
 
 
 def play(seed: int, tune: Callable[[World], None] = lambda world: None, only: Action | None = None) -> None:
-    """Play one world to its end, as it was tuned, perhaps with one kind of fault only.
+    """Play one world to its end, after `tune` has changed it, with faults of some kinds or of `only` one.
 
     Raises:
-        Violation: what must not happen has happened.
+        Violation: A forbidden event has happened.
     """
     world = World(seed)
     tune(world)
     draw = world.randomness
     share = draw.choice((0.05, 0.1, 0.2, 0.4))
-    # Each world has faults of some kinds only: so some last, and are not covered by others.
+    # Each world has some kinds of faults only, so that some last and are not masked by others.
     faulty = {action: often for action, often in FAULTY.items() if draw.random() < 0.5} or FAULTY
     faulty = faulty if only is None else {only: 1.0}
     with silence():

@@ -1,4 +1,4 @@
-"""A member's process: the real Membership, and as much of a server as it needs."""
+"""A member's process: the real Membership, and the parts of a server that it needs."""
 
 import asyncio
 from collections.abc import Coroutine, Mapping
@@ -43,11 +43,11 @@ class Process:
     """One run of the server of a member."""
 
     def __init__(self, world: "World", address: str, clock: DriftingClock, spoken: tuple[int, ...]) -> None:
-        """Start. It speaks these versions of the protocol between members."""
+        """Start. `spoken` are the supported versions of the protocol between members."""
         self.world = world
         self.address = address
         self.clock = clock
-        # It has what members use: no sockets, no threads.
+        # The loop has the methods that members use, but no sockets and threads.
         self.loop = MemberLoop(world.time, clock)  # type: ignore[abstract]
         self.network = Network(world.time, world.randomness, world.weather, world.store, self.loop)
         me = Member(id=MemberId(""), name=address, address=address, protocols=spoken, started=world.time.now)
@@ -69,24 +69,24 @@ class Process:
         return self.member.me()
 
     def hello(self, rm: Rm, stream: int, named: int) -> None:
-        """An RM has opened a stream."""
+        """Serve an RM that has opened a stream."""
         if not self.is_dead:
             self.loop.post(lambda: self._keep(self._hello(rm, stream, named)))
 
     def goodbye(self, rm: Rm) -> None:
-        """An RM has unregistered."""
+        """Forget an RM that has unregistered."""
         if not self.is_dead:
             self.loop.post(lambda: self._keep(self._forget(rm)))
 
     def replayed(self, rm: Rm, stream: int, epoch: int, used: int) -> None:
-        """An RM has replayed its allocations, after its welcome."""
+        """Charge an RM for its replayed allocations."""
         book = self.books.get(rm.id)
         if book is not None and (book.stream, book.epoch) == (stream, epoch) and not book.has_replayed:
             book.has_replayed = True
             book.charged = used
 
     def freed(self, rm: Rm, stream: int, epoch: int, amount: int) -> None:
-        """An RM has ended something."""
+        """Lower the charge of an RM that has ended work."""
         book = self.books.get(rm.id)
         if book is not None and (book.stream, book.epoch) == (stream, epoch) and book.has_replayed:
             book.charged -= amount
@@ -106,7 +106,7 @@ class Process:
                 self.world.pause(self)
 
     def stop(self) -> None:
-        """End in order."""
+        """Stop as on SIGTERM."""
         self.loop.post(lambda: self._keep(self._stop()))
 
     def kill(self) -> None:
@@ -150,7 +150,7 @@ class Process:
         if is_for_balance:
             self.world.check_move(self, book.rm)
         self.is_balancing = is_for_balance
-        # The RM may hear of it before all that was decided is sent.
+        # The RM may learn of the cut before all decided effects are sent.
         self.network.to_rm(book.rm.cut, book.stream)
         await asyncio.sleep(self.world.randomness.choice((0.0, 0.1, DRAIN_SECONDS)))
         self.is_balancing = False

@@ -1,4 +1,4 @@
-"""RMs: some check epochs, as sessions do, and some do not, as plain stubs of si.v1."""
+"""RMs: some check epochs, like sessions, and some do not, like plain stubs of si.v1."""
 
 from random import Random
 from typing import TYPE_CHECKING
@@ -23,10 +23,10 @@ class Violation(AssertionError):
 
 
 class Rm:
-    """One RM and its stream. Messages of former streams may still arrive."""
+    """One RM and its stream. Messages of earlier streams may still arrive."""
 
     def __init__(self, world: "World", rm_id: str, *, checks_epochs: bool, load: float) -> None:
-        """Not connected; `load` is the CPU that it needs, in cores."""
+        """Create it unconnected; `load` is the CPU that it needs, in cores."""
         self.id = RmId(rm_id)
         self.load = load
         self.checks_epochs = checks_epochs
@@ -54,7 +54,7 @@ class Rm:
         self._epoch = 0
 
     def dial(self, address: str = "") -> None:
-        """Open a new stream, to any member unless an address was given."""
+        """Open a new stream, to a random member unless an address is given."""
         self._stream += 1
         self._is_served = False
         self._heard = self._time.now
@@ -64,7 +64,7 @@ class Rm:
         self._time.after(ANSWER_SECONDS, self._look, self._stream)
 
     def leave(self) -> None:
-        """Unregister, and come back later."""
+        """Unregister, and connect again later."""
         if self._is_served and not self._is_away:
             self._is_away = True
             self._stream += 1
@@ -78,7 +78,7 @@ class Rm:
         self.dial()
 
     def welcomed(self, stream: int, process: "Process", epoch: int) -> None:
-        """A member serves this RM."""
+        """Take note of the member that serves this RM."""
         if stream != self._stream:
             return
         if epoch < self._named:
@@ -93,22 +93,22 @@ class Rm:
         self._look(stream)
 
     def redirected(self, stream: int, address: str) -> None:
-        """Another member serves this RM."""
+        """Connect to the member that serves this RM."""
         if stream == self._stream:
             self.dial(address)
 
     def refused(self, stream: int) -> None:
-        """The RM has to come back."""
+        """Connect again after a pause."""
         if stream == self._stream:
             self._later(stream)
 
     def cut(self, stream: int) -> None:
-        """The member has ended the stream."""
+        """Connect again, because the member has ended the stream."""
         if stream == self._stream:
             self.dial(self._target)
 
     def affected(self, stream: int, process: "Process", run: MemberId, epoch: int, amount: int) -> None:
-        """An effect of a member. Whoever checks epochs needs no order of streams."""
+        """Process an effect of a member. With epochs the order of streams does not matter."""
         if self.checks_epochs:
             if epoch < self.highest:
                 return
@@ -123,7 +123,7 @@ class Rm:
             self._spend(process, amount)
 
     def _spend(self, process: "Process", amount: int) -> None:
-        """Start the decided work; sometimes end some, or want something else."""
+        """Start the decided work; sometimes end some of it, or change the wanted amount."""
         if amount:
             self._world.budget.accepted(self, amount, process)
         draw = self._randomness.random()
@@ -143,7 +143,7 @@ class Rm:
             self.dial()
 
     def _look(self, stream: int) -> None:
-        """Check whether the member answers."""
+        """Connect again if the member has been silent for too long."""
         if stream != self._stream:
             return
         patience = SILENCE_SECONDS if self._is_served else ANSWER_SECONDS

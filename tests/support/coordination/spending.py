@@ -1,4 +1,4 @@
-"""One budget that the RMs of a world share, and as much of a core as its escrow needs."""
+"""One budget that the RMs of a world share, and the part of a core that its escrow needs."""
 
 import asyncio
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ ROUND = 1.0
 
 
 class Budget:
-    """The truth: the use of all RMs must be within the limit, whatever members believe."""
+    """The true usage: that of all RMs must be within the limit, whatever members believe."""
 
     def __init__(self, world: "World", limit: int) -> None:
         """A limit of 0 stands for no budget."""
@@ -36,20 +36,20 @@ class Budget:
         return {BUDGET: Terms(limit={LICENCE: self.limit}, scope="all")}
 
     def accepted(self, rm: Rm, amount: int, process: "Process") -> None:
-        """An RM has started the work that a member has decided."""
+        """Count the work that an RM has started by decision of a member."""
         rm.used += amount
         rm.wanted = max(0, rm.wanted - amount)
         if self._world.is_condemned(process):
-            # It still spends what the store has forgotten.
+            # The store has lost the charges of this process, which still spends them.
             rm.uncharged += amount
         total = sum(each.used - each.uncharged for each in self._world.rms)
         if total > self.limit:
             self._world.fail(f"{total} of {self.limit} are used with the last {amount} of {rm.id}")
 
     def written(self, document: Document) -> None:
-        """Members use the charges in the document.
+        """Take note of the written charges, which members use from now on.
 
-        Use that was not charged when a period of settling ended, or in an older copy of the store, is an
+        Usage that was not charged when a period of settling ended, or in an older copy of the store, is an
         overdraft once its RM has replayed.
         """
         budget = decode(document.value)
@@ -67,12 +67,12 @@ class Spending(Books):
     """The core of a process, as seen by its escrow."""
 
     def __init__(self, process: "Process") -> None:
-        """Create it without a round before `run`."""
+        """Create it; `run` begins its rounds."""
         self._process = process
         self._world = process.world
 
     async def run(self) -> None:
-        """Run rounds for ever, if there is a budget."""
+        """Run rounds for ever; end at once without a budget."""
         process, member = self._process, self._process.member
         name = f"{process.address} {self._world.time.now}"
         escrow = Escrow(member.store, name, self, self._held)
@@ -85,7 +85,7 @@ class Spending(Books):
                 await escrow.round(self._world.budget.terms, 1, member.snapshot(), now)
 
     def uses(self, budget: str) -> Mapping[RmId, Use]:
-        """The use and the wants of RMs."""
+        """The usage and the wanted amounts of RMs."""
         found = {}
         for rm_id, book in self._process.books.items():
             most = max(book.charged, book.slice)
@@ -100,7 +100,7 @@ class Spending(Books):
         return {rm_id: {LICENCE: book.slice} for rm_id, book in self._process.books.items() if book.slice}
 
     async def set_slices(self, budget: str, slices: Mapping[RmId, Resources]) -> None:
-        """Commands are carried out in the order in which they are given."""
+        """Set slices at once, and return a step of the loop later."""
         for rm_id, size in slices.items():
             if rm_id in self._process.books:
                 self._process.books[rm_id].slice = size[LICENCE]

@@ -1,7 +1,7 @@
-"""A model of etcd, without processes: leases on its own clock, records under compare-and-set.
+"""A model of etcd, without processes: leases by its own clock, records under compare-and-set.
 
-Its faults: leases start over when it restarts, watches lose events, stale reads show an older state, requests
-and answers are late or lost, a lease is removed, everything is wiped, or replaced by an older copy.
+Its faults: leases are prolonged by a restart, watches lose events, stale reads return an older state,
+requests and answers are late or lost, a lease is removed, and all data are lost or replaced by an older copy.
 """
 
 import asyncio
@@ -36,10 +36,10 @@ class _Lease:
 
 
 class StoreModel:
-    """The servers of the store, as one."""
+    """The servers of the store, modelled as one."""
 
     def __init__(self, time: Time, randomness: Random, lease: float, rate: float) -> None:
-        """Grant leases of this number of seconds by a clock of this rate."""
+        """Create a store with leases of this number of seconds, by a clock of this rate."""
         self.time = time
         self.lease = lease
         self._randomness = randomness
@@ -65,17 +65,17 @@ class StoreModel:
         return self._snapshot
 
     def older(self) -> Snapshot:
-        """A state that once was."""
+        """A random earlier state."""
         return self._randomness.choice(self._history) if self._history else self._snapshot
 
     def join(self, member: Member) -> None:
-        """A lease for a new run of a member."""
+        """Grant a lease to a new run of a member."""
         lease = self._leases[member.id] = _Lease(member, self._end_of_lease())
         self._watch_lease(lease)
         self._changed()
 
     def renew(self, member: Member) -> None:
-        """Restart the lease."""
+        """Prolong the lease."""
         lease = self._leases.get(member.id)
         if lease is None:
             raise LeaseLost("there is no such lease")
@@ -85,7 +85,7 @@ class StoreModel:
             self._changed()
 
     def leave(self, member: MemberId) -> None:
-        """End a lease; also the act of an operator who removes one."""
+        """End a lease, for the member or for an operator who removes it."""
         if self._leases.pop(member, None) is not None:
             self._changed()
 
@@ -128,20 +128,20 @@ class StoreModel:
         return self._revision
 
     def drain(self, name: str, *, draining: bool) -> None:
-        """An operator begins or ends the drain of a member."""
+        """Begin or end the drain of a member, like an operator."""
         key = DRAIN + name
         document = self.read(key)
         if draining or document.revision:
             self.compare_and_set(key, b"{}" if draining else None, document.revision)
 
     def restart(self) -> None:
-        """Leases start over; watches are cut, which equals lost events here."""
+        """Prolong all leases; a restart also cuts watches, which is modelled by lost events."""
         self.is_down = False
         for lease in self._leases.values():
             lease.ends = self._end_of_lease()
 
     def wipe(self, kept: Snapshot) -> None:
-        """Replace everything by records and documents of an older state, which may be empty."""
+        """Replace all data by records and documents of an older state, which may be empty."""
         self._leases.clear()
         self._rms = dict(kept.rms)
         self._documents = dict(kept.documents)
@@ -181,7 +181,7 @@ class StoreModel:
 
 
 class Watcher:
-    """One watch of a member: events that may be lost, and a read of everything now and then."""
+    """One watch of a member: events that may be lost, and a complete read at intervals."""
 
     def __init__(self, store: StoreModel, network: "Network", loop: MemberLoop) -> None:
         """Watch from now on."""
@@ -194,7 +194,7 @@ class Watcher:
             store.time.after(REREAD, self._reread)
 
     async def next(self) -> Snapshot:
-        """The next delivered snapshot. Those in between are skipped."""
+        """The latest delivered snapshot; earlier ones are skipped."""
         while self._snapshot is None:
             self._future = self._loop.create_future()
             await self._future
@@ -202,7 +202,7 @@ class Watcher:
         return snapshot
 
     def changed(self) -> None:
-        """An event, if it is not lost."""
+        """Deliver an event, unless it is lost."""
         if not self._network.loses_event():
             self._network.tell(self._take, self._store.snapshot)
 
@@ -221,17 +221,17 @@ class ModelStore(Store):
     """A member's access to the model, over a network."""
 
     def __init__(self, model: StoreModel, network: "Network", loop: MemberLoop) -> None:
-        """Not joined yet."""
+        """Create it without a lease."""
         self.lease = model.lease
         self._model = model
         self._network = network
         self._loop = loop
         self._me = MemberId("")
-        # Whoever reads and writes documents relies on the store's own time-outs.
+        # Readers and writers of documents rely on the store's own time-outs.
         self._call = StoreCalls(self)
 
     async def join(self, member: Member) -> None:
-        """Under the member's id."""
+        """Obtain a lease under the member's id."""
         self._me = member.id
         await self._ask(lambda: self._model.join(member))
 
@@ -245,7 +245,7 @@ class ModelStore(Store):
         await self._ask(lambda: self._model.leave(me))
 
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
-        """For this member or another one."""
+        """Claim an RM for this member or another one."""
         me = self._me
         return await self._ask(lambda: self._model.claim(me, rm_id, owner, seen, at_least))
 
@@ -269,7 +269,7 @@ class ModelStore(Store):
         return await self._call(self._ask(lambda: self._model.read(key)))
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """One document."""
+        """Write one document, if its revision is the given one."""
         return await self._call(self._ask(lambda: self._model.compare_and_set(key, value, revision)))
 
     async def close(self) -> None:
@@ -284,7 +284,7 @@ class ModelStore(Store):
                 continue
 
     async def _ask(self, operation: Callable[[], T]) -> T:
-        """Carry out an operation on the store; wait for ever if request or answer is lost."""
+        """Carry out an operation on the store; wait for ever if the request or the answer is lost."""
         future: asyncio.Future[Any] = self._loop.create_future()
 
         def answer(result: object, error: StoreError | None) -> None:

@@ -1,4 +1,4 @@
-"""A connection to etcd with which a test counts calls, changes answers, and drops streams."""
+"""A connection to etcd on which a test counts calls, changes answers, and drops streams."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -17,7 +17,7 @@ class Tap:
     """Connects to servers of etcd, as a proxy in between."""
 
     def __init__(self) -> None:
-        """Everything passes as it is."""
+        """Create it without faults: everything passes unchanged."""
         self.calls: Counter[str] = Counter()
         """Calls by path."""
         self.tried: Counter[str] = Counter()

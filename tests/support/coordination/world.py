@@ -1,4 +1,4 @@
-"""One world: three or four members, their store, and RMs, on one true time; and its invariants."""
+"""One world: two to four members, their store, and RMs, with one true time; and its invariants."""
 
 from random import Random
 
@@ -26,7 +26,7 @@ class World:
     """A random world."""
 
     def __init__(self, seed: int) -> None:
-        """Start everything."""
+        """Start all members, RMs and the store."""
         self.randomness = draw = Random(seed)
         self.time = Time()
         self.weather = Weather(
@@ -52,9 +52,9 @@ class World:
         self.script: list[str] = []
         """What was done, for people."""
         self.violation: Violation | None = None
-        # Epochs that were granted, by RM, and to whom.
+        # The epochs that were granted, by RM, and their owners.
         self._granted: dict[tuple[RmId, int], MemberId] = {}
-        # Runs whose lease somebody has removed, and the time from which they count again.
+        # Runs whose lease was removed, and the time from which the checks apply to them again.
         self._condemned: dict[MemberId, float] = {}
         for address in self.addresses:
             self.start(address)
@@ -75,13 +75,13 @@ class World:
         return [process for process in self.processes.values() if not process.is_dead]
 
     def condemn(self, runs: list[MemberId]) -> None:
-        """Their leases were removed from outside: they continue until the next renewal, or the self-stop."""
+        """Exempt runs whose lease was removed from outside, until they must have noticed or stopped."""
         until = self.time.now + stop_after(LEASE) / (1 - RATE_ERROR)
         for run in runs:
             self._condemned[run] = until
 
     def wipe(self, kept: Snapshot) -> None:
-        """The store has lost its contents, or is an older copy."""
+        """Empty the store, or replace its contents by an older copy."""
         self.condemn([process.run for process in self.living()])
         self.store.wipe(kept)
         if KEY in kept.documents:
@@ -101,11 +101,11 @@ class World:
             process.loop.resume()
 
     def is_unlucky(self) -> bool:
-        """True if a process is paused between its check and its message."""
+        """True if a process is to be paused between its check and its message."""
         return self.randomness.random() < self._luck
 
     def hello(self, rm: Rm, address: str, stream: int, named: int) -> None:
-        """An RM opens a stream. Mostly a dead address fails at once. Its hello may arrive twice."""
+        """Open a stream of an RM. A dead address mostly fails at once, and a hello may arrive twice."""
         process = self.processes[address]
         is_known = process.is_dead or process.network.is_cut_from_rms
         if is_known and self.randomness.random() < 0.8:
@@ -116,16 +116,16 @@ class World:
             self.time.after(self.randomness.uniform(0.0, 9.0), process.hello, rm, stream, named)
 
     def goodbye(self, rm: Rm, address: str) -> None:
-        """An RM unregisters."""
+        """Unregister an RM."""
         process = self.processes[address]
         process.network.to_rm(process.goodbye, rm)
 
     def fail(self, what: str) -> None:
-        """Record a violation. Only the first one counts."""
+        """Record a violation, unless there was one before."""
         self.violation = self.violation or Violation(f"{self.time.now:.3f} s: {what}")
 
     def note_grant(self, process: Process, rm: Rm, epoch: int) -> None:
-        """A member serves the RM under this epoch. No other run ever does."""
+        """Check that the epoch was granted to this run of a member only."""
         owner = self._granted.setdefault((rm.id, epoch), process.run)
         if owner != process.run:
             self.fail(f"{rm.id}: epoch {epoch} was granted to {owner} and to {process.run}")
@@ -133,7 +133,7 @@ class World:
             self.check_decision(process, rm)
 
     def check_decision(self, process: Process, rm: Rm) -> None:
-        """Check a process that has just found that it may decide: no other one may."""
+        """Check that no other process may decide for the RM at the same time."""
         if self.is_condemned(process):
             return
         for other in self.living():
@@ -144,7 +144,7 @@ class World:
                 self.fail(f"{rm.id}: {' and '.join(names)} may decide for it at the same time")
 
     def check_move(self, process: Process, rm: Rm) -> None:
-        """Check that one RM moves for balance at a time."""
+        """Check that only one RM at a time moves for balance."""
         if self.is_condemned(process):
             return
         for other in self.living():
@@ -153,7 +153,7 @@ class World:
                 self.fail(f"{rm.id} moves for balance, and so does an RM of another member")
 
     def end_faults(self) -> None:
-        """Everything is repaired."""
+        """End all faults."""
         self.weather.clear_up()
         self._luck = 0.0
         if self.store.is_down:
@@ -168,7 +168,7 @@ class World:
                 self.start(address)
 
     def check_served(self) -> None:
-        """Some time after the last fault each RM is served."""
+        """Check that each RM is served some time after the last fault."""
         self.time.run(self.time.now + SETTLED)
         begin = self.time.now
         self.time.run(begin + WINDOW)
@@ -189,7 +189,7 @@ class World:
             self.budget.written(document)
 
     def is_condemned(self, process: Process) -> bool:
-        """True if its lease was removed, and it may not have noticed yet."""
+        """True if its lease was removed, and the process may not have noticed yet."""
         return self.time.now < self._condemned.get(process.run, 0.0)
 
     def _decide(self, process: Process) -> None:

@@ -1,8 +1,8 @@
-"""Plays jobs of a batch system on a core, in virtual time, and notes when each starts.
+"""Runs jobs of a batch system on a core, in virtual time, and records the start of each job.
 
 A job is an application: one ask on a machine of one node, or a gang with one member for each processor on a
-machine of nodes with one processor each. The RM declares the runtimes that the jobs say, and releases
-everything of a job at its end.
+machine whose nodes have one processor each. The RM declares the runtimes of the jobs, and releases all
+allocations of a job at its end.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,7 +48,7 @@ class Batch:
     ) -> None:
         """An empty machine. Without `told` no runtime is declared.
 
-        With `rack` this number of nodes are a rack, and each gang has to be inside one.
+        With `rack` this number of nodes forms a rack, and each gang has to fit in one rack.
         """
         self.driver = Driver(sweep=200)
         self.starts: dict[int, float] = {}
@@ -85,7 +85,7 @@ class Batch:
         return self.starts
 
     def _next(self) -> float:
-        """The time of the next event, or of the core's next deadline."""
+        """The earlier of the next event and the core's next deadline; infinite for none."""
         deadline = self.driver.scheduler.next_deadline()
         times = [time for time, *_ in self._events[:1]]
         if deadline is not None:
@@ -93,7 +93,7 @@ class Batch:
         return min(times, default=inf)
 
     def _happen(self, now: float) -> None:
-        """Submit and end the due jobs; ends are first."""
+        """Submit and end all jobs that are due, ends first."""
         while self._events and self._events[0][0] <= now:
             _, kind, _, job = heappop(self._events)
             if kind == END:
@@ -124,7 +124,7 @@ class Batch:
         ]
 
     def _hear(self, effects: Sequence[Effect], now: float) -> None:
-        """Note starts. A whole gang of placeholders is replaced at once by its real members."""
+        """Record starts. Once all its placeholders are placed, a gang's real members replace them."""
         while effects:
             answers: list[Command] = []
             for name, key, _ in placed(effects):
@@ -140,12 +140,12 @@ class Batch:
             effects = self.driver.do(*answers)
 
     def _start(self, job: Job, now: float) -> list[Command]:
-        """Note that the whole job has room, and send its RM's next commands."""
+        """Record the start of a job, and return its RM's next commands."""
         self.starts[job.number] = now
         heappush(self._events, (now + job.runtime, END, job.number, job))
         return [asks(*self._members(job, placeholder=False))] if self._gangs else []
 
 
 def _name(job: Job) -> str:
-    """In the order of the numbers, as applications of one age are tried in that of their names."""
+    """The names of jobs sort by their numbers, because applications of equal age are tried by name."""
     return f"job-{job.number:05}"

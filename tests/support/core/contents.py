@@ -1,4 +1,4 @@
-"""Contents of the core's things: requests of an application, and digests of everything that a thing holds."""
+"""Contents of the core's objects: the requests of an application, and digests of whole objects."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -14,7 +14,7 @@ from licorne_core.values.ids import AllocationKey, NodeId
 def attributes_of(thing: object) -> list[str]:
     """The names of all instance attributes of an object, sorted."""
     kinds = type(thing).__mro__
-    # A compiled class names its attributes there, and neither has slots nor gives a dictionary.
+    # A compiled class lists its attributes there, and has neither slots nor a dictionary.
     listed = chain.from_iterable(
         vars(kind).get(names, ()) for kind in kinds for names in ("__slots__", "__mypyc_attrs__")
     )
@@ -28,12 +28,12 @@ def pending(app: Application) -> dict[AllocationKey, Ask]:
 
 
 def allocations(app: Application) -> dict[AllocationKey, Allocation]:
-    """All that is booked, assumed allocations included, in the order of booking."""
+    """All booked allocations, assumed ones included, in the order of booking."""
     return {request.key: request.allocation for request in app.booked() if request.allocation is not None}
 
 
 def assumed(app: Application) -> dict[AllocationKey, Allocation]:
-    """The requests booked while the RM is asked about the node."""
+    """The assumed allocations: the RM is being asked about their nodes."""
     return {
         key: allocation
         for key, allocation in allocations(app).items()
@@ -42,12 +42,12 @@ def assumed(app: Application) -> dict[AllocationKey, Allocation]:
 
 
 def replacing(app: Application) -> dict[AllocationKey, Request]:
-    """The requests that replace a placeholder, and wait for an answer or for the placeholder."""
+    """The requests that replace a placeholder, and wait for an answer or for the placeholder's end."""
     return {key: request for key, request in app.requests.items() if request.state in TO_REPLACE}
 
 
 def placed_elsewhere(app: Application) -> dict[AllocationKey, Allocation]:
-    """Those of them that are booked on another node than their placeholder's."""
+    """The replacing requests that are booked on another node than their placeholder."""
     return {
         key: request.allocation for key, request in replacing(app).items() if request.allocation is not None
     }
@@ -61,7 +61,7 @@ class Kept(NamedTuple):
 
 
 def reservations(app: Application) -> dict[AllocationKey, Kept]:
-    """The nodes reserved for its asks."""
+    """The nodes reserved for the application's asks."""
     found = {key: request.reservation for key, request in app.reserved.items()}
     return {
         key: Kept(reservation.node_id, reservation)
@@ -71,7 +71,7 @@ def reservations(app: Application) -> dict[AllocationKey, Kept]:
 
 
 def is_pending(app: Application, key: str) -> bool:
-    """True if the ask waits, and the RM is not asked about a replacement for it either."""
+    """True if the ask waits, and the RM is not being asked about a replacement for it."""
     request = app.requests.get(AllocationKey(key))
     return request is not None and request.is_pending
 
@@ -87,7 +87,7 @@ _PLAIN = (str, bytes, int, float, bool, type(None), Enum)
 def digest_of(thing: object) -> dict[str, object]:
     """The values of everything reachable from an object, by path.
 
-    An object that is reached again is represented by the first path.
+    An object with several paths is represented by its first path.
     """
     found: dict[str, object] = {}
     ways: dict[int, str] = {}
@@ -101,7 +101,7 @@ def digest_of(thing: object) -> dict[str, object]:
             found[way] = f"as {ways[id(item)]}"
         else:
             ways[id(item)] = way
-            # What is thrown away might give its id to another.
+            # A discarded object might pass its id on to another one.
             kept.append(item)
             parts = list(_parts(item))
             found[way] = f"{type(item).__name__} of {len(parts)}"
@@ -110,7 +110,7 @@ def digest_of(thing: object) -> dict[str, object]:
 
 
 def _parts(item: object) -> Iterable[tuple[str, object]]:
-    """The parts of an object; none for code and compiled expressions, which never change."""
+    """The parts of an object; code and compiled expressions, which never change, have none."""
     if isinstance(item, Mapping):
         for number, (key, value) in enumerate(item.items()):
             name = f"[{key!r}]" if isinstance(key, _PLAIN) else f"[#{number}]"

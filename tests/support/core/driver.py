@@ -1,7 +1,7 @@
-"""Drives a core the way the engine does, under a clock that a test moves by hand.
+"""Drives a core like the engine, with a clock that a test moves.
 
-After every step the core's books are checked, and every decision against the rules that bind
-decisions: a core test needs no more than this to notice a slip. Events are shown as lines.
+After every step the core's records are checked, and every decision against the rules that bind decisions, so
+a core test needs no checks of its own for them. Events are shown as lines.
 """
 
 from collections.abc import Iterable
@@ -42,7 +42,7 @@ MAX_TURNS = 100_000
 
 
 class Driver:
-    """A scheduler, its clock, and everything it answered so far."""
+    """A scheduler, its clock, and all of its answers so far."""
 
     def __init__(
         self,
@@ -56,8 +56,8 @@ class Driver:
     ) -> None:
         """A core without RMs, at an arbitrary time.
 
-        Its books are checked after every command, or after a number of them. Predicate checks are written to
-        their RM at once, unless it never `writes` by itself.
+        Its records are checked after every command, or after each `sweep` commands. Predicate checks count as
+        written to their RM at once, unless `writes` is False.
         """
         self.scheduler = Scheduler(
             default_config=default_config,
@@ -77,7 +77,7 @@ class Driver:
 
     @property
     def partition(self) -> Partition:
-        """The books of the default partition of `RM`."""
+        """The default partition of `RM`."""
         return self.scheduler.partitions[DEFAULT]
 
     def queue(self, path: str) -> QueueReport:
@@ -93,11 +93,11 @@ class Driver:
         return self.views.node(DEFAULT, node_id)
 
     def explain(self, app_id: str, key: str = "") -> Explanation:
-        """Why an ask of an application in it waits, or the first of them."""
+        """The explanation of an ask of the partition, or of the application's first one."""
         return last(self.views.explain(DEFAULT, app_id, key))
 
     def begin(self, command: Command) -> list[Effect]:
-        """Process one command at the present time, and keep its remainder.
+        """Process one command at the present time, and keep its remainder in `rest`.
 
         Effects for watchers are added to `facts`.
         """
@@ -115,7 +115,7 @@ class Driver:
         return effects
 
     def send(self, command: Command) -> list[Effect]:
-        """Process one command, and its remainder, at the present time."""
+        """Process a command with its remainders at the present time."""
         effects = self.begin(command)
         while self.rest is not None:
             effects += self.begin(self.rest)
@@ -131,7 +131,7 @@ class Driver:
         return effects
 
     def run(self, decisions: int = 256) -> list[Effect]:
-        """Let the core decide until it has no work at the present time."""
+        """Run turns until the core has no work at the present time."""
         effects: list[Effect] = []
         for _ in range(MAX_TURNS):
             deadline = self.scheduler.next_deadline()
@@ -141,7 +141,7 @@ class Driver:
         raise AssertionError("the core never comes to rest")
 
     def do(self, *commands: Command) -> list[Effect]:
-        """Process commands one by one, and run the core until idle after each."""
+        """Process commands one by one; after each, run the core until it is idle."""
         effects: list[Effect] = []
         for command in commands:
             effects += self.send(command)
@@ -195,7 +195,7 @@ def stopped(effects: Iterable[Effect]) -> list[str]:
 
 
 def messages(effects: Iterable[Effect]) -> list[tuple[str, str]]:
-    """The states of applications that the RM hears of, each with its message."""
+    """The states of applications that are sent to the RM, each with its message."""
     told = [effect for effect in effects if isinstance(effect, ApplicationsUpdated)]
     return [(update.state, update.message) for effect in told for update in effect.updates]
 
@@ -232,7 +232,7 @@ def states(effects: Iterable[Effect], app_id: str) -> list[str]:
 
 
 def reserved(core: Driver) -> dict[str, str]:
-    """The node that is reserved for each ask of the one partition, by the key of the ask."""
+    """The node reserved for each ask of the partition, by the key of the ask."""
     (partition,) = core.scheduler.partitions.values()
     return {one.key: one.node_id for one in partition.wakeups.reserved if one.node_id is not None}
 
@@ -247,7 +247,7 @@ def shown(record: EventRecord) -> str:
 
 
 def records(driver: Driver) -> list[EventRecord]:
-    """The events since the last call, in order; each fact has as many records as it claims."""
+    """The events since the last call, in order; each fact must have as many records as it claims."""
     found: list[EventRecord] = []
     for fact in driver.facts:
         expanded = fact.records()
@@ -258,13 +258,13 @@ def records(driver: Driver) -> list[EventRecord]:
 
 
 def heard(driver: Driver, *words: str) -> list[str]:
-    """The events since the last call, each as a line; with words those that contain one of them."""
+    """The events since the last call, each as a line; with words only lines that contain one of them."""
     lines = [shown(record) for record in records(driver)]
     return [line for line in lines if not words or set(words) & set(line.split())]
 
 
 def preempted(*, rich_asks: int) -> tuple[Driver, str]:
-    """A node full of asks of root.rich, and the key of the one that was stopped for `k` of root.poor."""
+    """A full node with allocations of root.rich, and the key of the victim for `k` of root.poor."""
     driver = Driver()
     poor = "{name: poor, resources: {guaranteed: {vcore: 4}}, properties: {preemption.delay: 1s}}"
     driver.do(register(config(f"[{poor}, {{name: rich}}]")), nodes(node("n1", vcore=4)))

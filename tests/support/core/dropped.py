@@ -1,4 +1,4 @@
-"""Queues and partitions that a configuration drops: their usage outlives them."""
+"""Queues and partitions that a configuration drops, although their usage remains in reports."""
 
 from licorne_core.values.ids import PartitionName
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, reload
@@ -9,7 +9,7 @@ FULL_HOUR = 1_000_800.0
 
 
 def started(text: str, *, gpu: int) -> Driver:
-    """A core at a full hour, with so much running in the queue."""
+    """A core at a full hour, with an ask for this amount of gpu placed in the queue."""
     driver = Driver()
     driver.now = FULL_HOUR
     driver.views.now = lambda: driver.now
@@ -19,7 +19,7 @@ def started(text: str, *, gpu: int) -> Driver:
 
 
 def drop_queue(driver: Driver) -> None:
-    """Reload without the queue, and wait until it is removed."""
+    """Reload without the queue, and wait until the queue is removed."""
     driver.do(reload(config("[{name: b}]")))
     driver.wait(60.0)
     assert driver.scheduler.partitions[DEFAULT].tree.get("root.a") is None

@@ -29,24 +29,24 @@ Key = tuple[str, str, str]
 
 
 class Ledger:
-    """The allocations, by partition, application and key, with their nodes."""
+    """The allocations with their nodes, by partition, application and key."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without allocations."""
         self._live: dict[Key, str] = {}
         self._reserved: dict[Key, Kept] = {}
         self._assumed: dict[Allocation, Partition] = {}
         self._elsewhere: dict[Allocation, Partition] = {}
 
     def forget(self, rm_id: str, effects: Iterable[Effect]) -> None:
-        """An RM registered again or left: its keys are free, unless it was refused."""
+        """Forget the keys of an RM that has left or registered again, unless the registration failed."""
         if not any(isinstance(effect, RegistrationFailed) for effect in effects):
             prefix = f"[{rm_id}]"
             self._live = {k: v for k, v in self._live.items() if not k[0].startswith(prefix)}
             self._reserved = {k: v for k, v in self._reserved.items() if not k[0].startswith(prefix)}
 
     def watch(self, scheduler: Scheduler, effects: Iterable[Effect], *, decided: bool) -> None:
-        """Check the new allocations; `decided` by the core, rather than reported by the RM."""
+        """Check new allocations, which were `decided` by the core or reported by the RM."""
         self._drop_freed(scheduler)
         now_assumed = {
             allocation: partition
@@ -90,7 +90,7 @@ class Ledger:
     def _check_reserved(
         self, partition: Partition, allocation: Allocation, reserved: dict[Key, Kept]
     ) -> None:
-        """D3: the owners of a permanent reservation of the node are not passed over."""
+        """D3: the owners of a permanent reservation of the node are not overtaken."""
         node_id, ask_class = allocation.node_id, allocation.ask.ask_class
         if self._may_have_all(partition, allocation):
             return
@@ -105,7 +105,7 @@ class Ledger:
             and not (kept.reservation.provisional and kept.reservation.items == ask_class.items)
         }
         node = partition.nodes.by_id[node_id]
-        # Who has more of a right to the node may have come later in the turn.
+        # An ask with a better right to the node may have been placed later in the turn.
         since = [one for one in node.allocations if self._may_have_all(partition, one)]
         for name, _ in ask_class.items:
             kept_free = sum(dict(one.items).get(name, 0) for one in others.values())
@@ -120,7 +120,7 @@ class Ledger:
     def _may_have_all(self, partition: Partition, allocation: Allocation) -> bool:
         """True if amounts reserved by others on the node may not count against the ask.
 
-        They do not count if its queue was below its guarantee, which may be over at the end of the turn.
+        They do not count if its queue was below its guarantee, which may no longer be so after the turn.
         """
         ask_class = allocation.ask.ask_class
         leaf = partition.applications[allocation.ask.app_id].leaf
@@ -157,9 +157,9 @@ def _is_allocated(scheduler: Scheduler, key: Key) -> bool:
 
 
 def check_placement(scheduler: Scheduler, rm_id: str, app_id: AppId) -> None:
-    """Q1 for one application that was just accepted, in whichever partition of its RM.
+    """Q1 for an application that was just accepted, in whichever partition of its RM.
 
-    It may have been removed again by the same request.
+    The same request may have removed it again.
     """
     leaves = [
         partition.leaf_of(partition.applications[app_id])
@@ -172,7 +172,7 @@ def check_placement(scheduler: Scheduler, rm_id: str, app_id: AppId) -> None:
 def check_decision(partition: Partition, allocation: Allocation, kept: str | None) -> None:
     """D1 and D3 for one decision of the turn that has just ended; `kept` is the reserved node.
 
-    Usage only grows within a turn, so an allocation that fits at its end has fitted at every decision.
+    Usage only rises within a turn, so an allocation that fits at its end has fitted at every decision.
     """
     ask = allocation.ask
     check_place(partition, allocation, kept)
@@ -188,7 +188,7 @@ def check_decision(partition: Partition, allocation: Allocation, kept: str | Non
 
 
 def check_place(partition: Partition, allocation: Allocation, kept: str | None) -> None:
-    """The node's part of D1 and D3."""
+    """The parts of D1 and D3 about the node."""
     ask = allocation.ask
     node = partition.nodes.by_id.get(allocation.node_id)
     assert node is not None, f"D3: {ask.key} on unknown node {allocation.node_id}"

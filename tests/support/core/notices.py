@@ -1,4 +1,4 @@
-"""The core's notices, which are an extension's: the driver works without it."""
+"""Notices, which are an extension of the core: the driver works without them."""
 
 from collections.abc import Iterable
 

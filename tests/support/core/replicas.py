@@ -1,6 +1,6 @@
-"""Books outside the core: those of a listener, from events alone, and those of an RM.
+"""Replicas of the core's state: one built from events alone, and one replayed by an RM.
 
-Both must equal the core's. An RM replays all of its own.
+Both must equal the core's state. An RM replays all of its objects.
 """
 
 from collections import Counter
@@ -47,7 +47,7 @@ _STATES = {
 
 
 class Listener:
-    """The books of one RM's events: totals, last values, and outcomes of asks."""
+    """The state derived from the events of one RM: totals, last values, and outcomes of asks."""
 
     def __init__(self) -> None:
         """Start without events."""
@@ -58,7 +58,7 @@ class Listener:
         self.cancelled: set[tuple[str, str]] = set()
 
     def hear(self, records: Iterable[EventRecord]) -> None:
-        """Add these records to the books, in order."""
+        """Process these records in order."""
         for record in records:
             match record.type:
                 case EventType.QUEUE:
@@ -181,7 +181,7 @@ def last_of(partition: Partition) -> dict[tuple[str, str], object]:
 
 
 def cancelled_of(partition: Partition) -> set[tuple[str, str]]:
-    """The placeholders that real asks wait for, as they were too small for one."""
+    """The placeholders that were too small for the real asks that wait for their end."""
     return {
         (app.app_id, placeholder.key)
         for app in partition.applications.values()
@@ -191,7 +191,7 @@ def cancelled_of(partition: Partition) -> set[tuple[str, str]]:
 
 
 def stopping_of(partition: Partition) -> set[tuple[str, str]]:
-    """The ending placeholders without a replacement."""
+    """The placeholders that are ending without a replacement."""
     return {
         (app.app_id, request.key)
         for app in partition.applications.values()
@@ -215,7 +215,7 @@ FORCED = "application.create.force"
 
 
 def digest(partition: Partition) -> dict[str, Any]:
-    """Usage, pending, and where everything is."""
+    """Usage, pending asks, and the place of everything."""
     known = partition.applications.values()
     return {
         "queues": {
@@ -250,17 +250,17 @@ def digest(partition: Partition) -> dict[str, Any]:
 
 
 def _assumed(app: Application) -> list[Ask]:
-    """The requests that count in its queues, and are pending for the RM."""
+    """The assumed requests, which are booked in their queues, and pending for the RM."""
     return [one.ask for one in assumed(app).values()]
 
 
 def _unknown(app: Application) -> list[Ask]:
-    """The requests that do not count as pending, and are pending for the RM."""
+    """The requests that are pending for the RM only: assumed and replacing ones."""
     return _assumed(app) + [request.ask for request in replacing(app).values()]
 
 
 def _booked_unknown(app: Application) -> list[Allocation]:
-    """The requests booked on some node that are pending for the RM."""
+    """The requests that are booked on a node, and pending for the RM."""
     return [*assumed(app).values(), *placed_elsewhere(app).values()]
 
 

@@ -1,4 +1,4 @@
-"""Work in steps: read in one go, driven without a loop, and counted.
+"""Work in steps: run to its end, driven without a loop, and counted.
 
 Promises about cost are about work, and not about time.
 """
@@ -48,7 +48,7 @@ def lines_of_core(work: Callable[[], object]) -> int:
 
 
 def counted(work: Callable[[], object], counts: Callable[[str], bool]) -> Counter[str]:
-    """The lines that run of the files that count, by the name of their function."""
+    """The number of lines run in files that `counts` accepts, by the name of their function."""
     lines: Counter[str] = Counter()
     counts = cache(counts)
 
@@ -69,12 +69,12 @@ def counted(work: Callable[[], object], counts: Callable[[str], bool]) -> Counte
 
 
 def pace() -> Pace:
-    """The pace of a message that is alone."""
+    """The pace of a message that has no competitors."""
     return Pace(Lock())
 
 
 def at_once(work: Coroutine[Any, Any, T]) -> T:
-    """The result of work that waits for nothing but its turns."""
+    """The result of work that waits only for its turns."""
     try:
         while True:
             work.send(None)
@@ -84,7 +84,7 @@ def at_once(work: Coroutine[Any, Any, T]) -> T:
 
 
 def stretches(work: Coroutine[Any, Any, Any], *errors: type[Exception]) -> list[int]:
-    """The numbers of lines of Python between any two turns of other tasks.
+    """The numbers of lines of Python between consecutive turns of other tasks.
 
     The work may end with one of the errors.
     """

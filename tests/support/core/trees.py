@@ -1,6 +1,6 @@
 """Queue trees without a scheduler: building, using and checking them.
 
-In a waiting world quotas are opened and shut by hand.
+In `World` a test opens and closes quotas.
 """
 
 from collections.abc import Callable, Iterator
@@ -48,20 +48,20 @@ def whole_tree(root: QueueConfig, holdings: Holdings | None = None) -> QueueTree
 
 
 def reload_tree(tree: QueueTree, root: QueueConfig) -> None:
-    """The tree follows another configuration."""
+    """Apply another configuration to the tree."""
     for visit in tree.visits(root):
         tree.settle(visit)
 
 
 def queue_at(tree: QueueTree, path: str) -> Queue:
-    """The queue of that path, which exists."""
+    """The queue at that path, which must exist."""
     queue = tree.get(path)
     assert queue is not None, f"no queue {path} in {tree}"
     return queue
 
 
 def enter(leaf: Queue, app_id: str = "app-1", user: UserGroup = ANN) -> Application:
-    """Put a new application into a leaf."""
+    """Add a new application to a leaf."""
     app = Application(AppId(app_id), leaf.path, user, {}, 0.0)
     leaf.applications[app.app_id] = app
     return app
@@ -77,7 +77,7 @@ def outline(tree: QueueTree) -> list[str]:
 
 
 def check_tree(tree: QueueTree) -> None:
-    """Whatever was done to a tree, this holds."""
+    """Check the invariants of a tree."""
     queues = list(tree.walk())
     assert queues[0] is tree.root
     assert len({queue.path for queue in queues}) == len(queues)
@@ -102,14 +102,13 @@ QUOTAS = 4
 
 
 class World:
-    """Queues a, b.c and b.d with two applications each and two ask groups in each of these.
+    """Queues a, b.c and b.d with two applications each, and two ask groups in each application.
 
-    Blockers are limits of running applications: one lets as many through as its quota has room. The limit of
-    the last quota is always shut.
+    Blockers are limits of running applications: one admits as many as its quota has room for.
     """
 
     def __init__(self) -> None:
-        """All is active, in the order of names."""
+        """Activate all items, in the order of names."""
         deeper = (QueueConfig(name="c"), QueueConfig(name="d"))
         below = (QueueConfig(name="a"), QueueConfig(name="b", parent=True, queues=deeper))
         self.tree = whole_tree(QueueConfig(name="root", parent=True, queues=below))
@@ -163,7 +162,7 @@ class World:
         blocker.quota.max_applications -= 1
 
     def place(self, item: Any) -> list[Any]:
-        """The keys on the way from root to an item, which is its place in the order of all."""
+        """The sort keys on the way from root to an item."""
         keys = []
         for ranking, member in way_up(item):
             entry = ranking.entry(member)
@@ -186,7 +185,7 @@ class World:
                 ranking.set_aside(child)
 
     def check(self) -> None:
-        """Parked items are in the waiting lines of their blocker up to root, and no others are."""
+        """Check that exactly the blocked items are in the waiting lines of their blocker, up to root."""
         noted: dict[Blocker, dict[Any, set[Any]]] = {}
         for item in self.items:
             if item.blocker is None:

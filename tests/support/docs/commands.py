@@ -1,4 +1,4 @@
-"""Commands of a page, run for real, on free ports. All waits are bounded."""
+"""Commands of a page, run with free ports. All waits are bounded."""
 
 import asyncio
 import json
@@ -58,21 +58,21 @@ ALREADY_RUNNING = 20
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """Where a server listens."""
+    """The addresses of a server."""
 
     target: str
     http: str
 
 
 def commands(block: Block) -> list[list[str]]:
-    """The commands of a block in words; comments and empty lines are none."""
+    """The commands of a block as lists of words, without comments and empty lines."""
     lines = block.text.replace("\\\n", " ").splitlines()
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 @contextmanager
 def serving(*options: str, cwd: Path = ROOT) -> Iterator[Served]:
-    """`licorne serve` with these options, though on free ports; it must stop in good order."""
+    """`licorne serve` with these options on free ports; it must exit with 0 on SIGTERM."""
     command = ["serve", *options, *ANYWHERE, *QUIET]
     process, said = fork_licorne(command, folder=str(cwd))
     with said, os.fdopen(os.dup(said.fileno()), encoding="utf-8") as stdout:
@@ -89,7 +89,7 @@ def serving(*options: str, cwd: Path = ROOT) -> Iterator[Served]:
 
 
 async def play_first_application(target: str) -> None:
-    """Leave the books as `licorne fake-rm` has them after a moment."""
+    """Create the state that `licorne fake-rm` has after a moment."""
     world = planned_worlds()[0]
     submitted = islice(endless(world), len(world.standing) + 1)
     async with Client(target, rm_id=world.rm_id, config=world.config) as client:
@@ -123,7 +123,7 @@ class Shell:
     """The environment of a page's commands: a server with one RM, and a file of queues."""
 
     def __init__(self, served: Served, folder: Path) -> None:
-        """`folder` is where the commands run."""
+        """Run commands in `folder`."""
         self._served = served
         self._folder = folder
         self._run: dict[str, Callable[[list[str]], None]] = {
@@ -146,13 +146,13 @@ class Shell:
         }
 
     def licorne(self, words: list[str]) -> None:
-        """One command of `licorne`; it must succeed."""
+        """Run one command of `licorne`, which must succeed."""
         name = words[0]
         assert name in self._run, f"there is no way to try licorne {name}: mark it, or add one"
         self._run[name](words)
 
     def _serve(self, words: list[str]) -> None:
-        """Run with an etcd of its own, if it shares RMs through one."""
+        """Run with an etcd of its own, if its options name one."""
         with ExitStack() as stack:
             for at, word in enumerate(words):
                 if word.startswith("etcd://"):
@@ -161,7 +161,7 @@ class Shell:
             stack.enter_context(serving(*words[1:], cwd=self._folder))
 
     def _members(self, words: list[str]) -> None:
-        """Run with one member of its own, whose name is that of the page, without confirmation."""
+        """Run against a member with the name on the page, without confirmation."""
         with EtcdServer() as etcd:
             member = settings_file(coordination={"store": f"etcd://{etcd.target}", "name": MEMBER})
             with serving(*member, cwd=self._folder) as served:
@@ -176,7 +176,7 @@ class Shell:
         self._in_process([*words, "--target", self._served.target])
 
     def _status(self, words: list[str]) -> None:
-        """Run after a check of the pages' RM, which may be gone."""
+        """Accept findings, because the RM of the pages may be gone."""
         assert main([*words, "--target", self._served.target]) in (0, NEEDS_LOOK)
 
     def _healthcheck(self, words: list[str]) -> None:
@@ -218,7 +218,7 @@ class Shell:
         assert main(words) in (0, WORSE), f"licorne {shlex.join(words)} fails"
 
     def _submit(self, words: list[str]) -> None:
-        """With the example of the page in a file of that name."""
+        """Run with the example of the page in a file of that name."""
         page = Page("docs/plans.md")
         example = next(b.text for b in page.blocks() if b.text.startswith("application:"))
         file = next(word for word in words if word.endswith(".yaml"))
@@ -227,7 +227,7 @@ class Shell:
 
     @staticmethod
     def _parsed(words: list[str]) -> None:
-        """Only parse it: it runs for minutes or until Ctrl-C, and has a test of its own."""
+        """Only parse it, because it runs for minutes or until Ctrl-C, and has a test of its own."""
         parser_for(words[0]).parse_line(words)
 
     @staticmethod
@@ -235,10 +235,10 @@ class Shell:
         assert main(words) == 0, f"licorne {shlex.join(words)} fails"
 
     def _bench(self, words: list[str]) -> None:
-        """Run at a tiny size, and of many scenarios the first ones: each has a test of its own.
+        """Run at a tiny size, and only the first scenarios, because each has a test of its own.
 
-        Of pairs only the first scenario, as each is run twice. All targets, and Kubernetes, would take
-        minutes.
+        With `--against` only one scenario is run, because it is run twice. Commands with all targets or with
+        Kubernetes are only parsed, because they take minutes.
         """
         if "growth" in words:
             self._growth(words)
@@ -254,7 +254,7 @@ class Shell:
         self._in_process([*(word for word in words if word not in left_out), *TINY_BENCH])
 
     def _growth(self, words: list[str]) -> None:
-        """Run one dimension at its smallest size; without a report, which needs all dimensions."""
+        """Run one dimension at its smallest size, without a report, which needs all dimensions."""
         at = words.index("--report") if "--report" in words else len(words)
         measured = measure.measured
         least = cache(lambda name: measured(name, 1))
@@ -263,8 +263,8 @@ class Shell:
             self._in_process([*words[:at], *words[at + 2 :], *TINY_GROWTH])
 
     def _fake_rm(self, words: list[str]) -> None:
-        rm_id = f"page-{len(self._rms())}"  # one that is not there from another page
-        # Another world than that of `populate`: an application's name must mean one of them.
+        rm_id = f"page-{len(self._rms())}"  # a name that no RM of another page has
+        # The world differs from that of `populate`, so that an application's name is unique.
         where = ("--target", self._served.target, "--rm-id", rm_id, "--world", "research")
         with subprocess.Popen([*LICORNE, *words, *where], stderr=subprocess.DEVNULL) as process:
             try:
@@ -291,7 +291,7 @@ def populate(served: Served) -> None:
 
 
 class Program:
-    """A program of a page. Use as a context manager, which ends it."""
+    """A program of a page, as a context manager that ends it."""
 
     def __init__(
         self, command: Sequence[str], cwd: Path, environment: Mapping[str, str] | None = None
@@ -312,7 +312,7 @@ class Program:
         self._reader.start()
 
     def __enter__(self) -> Self:
-        """Return it; it runs already."""
+        """Return the program, which is already running."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -345,7 +345,7 @@ class Program:
         self._process.send_signal(number)
 
     def ended(self, by: signal.Signals | None = None) -> int:
-        """Its exit code, after its end; with `by` it is sent a signal."""
+        """The exit code, once it has ended; the signal `by` is sent first, if given."""
         if by is not None:
             self.send(by)
         return self._process.wait(PATIENCE)
@@ -358,7 +358,7 @@ class Program:
 
 
 def free_port() -> int:
-    """A port of loopback that was free just now."""
+    """A port of loopback that is free at present."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Commands of a page for Docker, Helm and kubectl, which are only checked."""
+"""Checks of a page's commands for Docker, Helm and kubectl, which are not run."""
 
 import re
 import subprocess
@@ -13,7 +13,7 @@ from support.docs.pages import ROOT
 
 
 def try_deploying(words: list[str]) -> None:
-    """Check all references of a command: services, files, values, and the inner command."""
+    """Check all references in a command: services, files, values, and the inner command."""
     match words:
         case ["docker", "compose", "exec", *rest]:
             _inside([word for word in rest if word != "-T"])
@@ -46,7 +46,7 @@ def _inside(words: list[str]) -> None:
 
 
 def _values(options: list[str]) -> None:
-    """Each value that is set is one of the chart."""
+    """Check that each given value exists in the chart."""
     known: Any = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
     for option, given in pairwise(options):
         if option == "--set":

@@ -1,4 +1,4 @@
-"""The journal that commands of pages find."""
+"""The journal for the commands of pages."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The pages of the documentation, taken apart: blocks of code, links, headings and tables."""
+"""The parts of the documentation's pages: blocks of code, links, headings and tables."""
 
 import re
 from collections.abc import Iterator
@@ -17,9 +17,9 @@ _CODE = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A fenced block: its first line and the line of its end, from 1.
+    """A fenced block: its first line and the line of its end, numbered from 1.
 
-    `why_not` is the reason for which it is not run.
+    `why_not` is the reason why it is not run.
     """
 
     page: str
@@ -30,7 +30,7 @@ class Block:
     why_not: str = ""
 
     def __str__(self) -> str:
-        """A place that an editor can open."""
+        """The place of the block, in a form that editors can open."""
         return f"{self.page}:{self.line}"
 
 
@@ -42,17 +42,17 @@ class Page:
 
     @property
     def path(self) -> Path:
-        """Where it is."""
+        """The path of its file."""
         return ROOT / self.name
 
     @property
     def lines(self) -> list[str]:
-        """Its text."""
+        """The lines of its text."""
         return self.path.read_text(encoding="utf-8").splitlines()
 
     @property
     def prose(self) -> list[str]:
-        """Its lines, with those of blocks replaced by empty ones."""
+        """The lines of the page, where those of blocks are empty."""
         inside = False
         kept = []
         for line in self.lines:
@@ -81,7 +81,7 @@ class Page:
         return found
 
     def marks(self) -> int:
-        """The number of marks of blocks that are not run."""
+        """The number of marks for blocks that are not run."""
         return sum(line.startswith("<!-- not run") for line in self.lines)
 
     def links(self) -> Iterator[tuple[int, str]]:
@@ -91,7 +91,7 @@ class Page:
                 yield number, link["target"]
 
     def anchors(self) -> set[str]:
-        """The valid anchors of a link."""
+        """The valid anchors of links to the page."""
         titles = (heading["title"] for line in self.prose if (heading := _HEADING.match(line)))
         return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
 

@@ -1,4 +1,4 @@
-"""The files of the folder in which the commands of the page on decisions run."""
+"""The files for the commands of the page on decisions."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ TRACE = ROOT / "tests" / "data" / "traces" / "cluster.swf"
 
 
 def with_trace(words: list[str], folder: Path) -> list[str]:
-    """The command, once a generated trace and the map of the page are written."""
+    """The command, after a generated trace and the map of the page were written."""
     example = next(block.text for block in Page("docs/decisions.md").blocks() if block.language == "yaml")
     (folder / "map.yaml").write_text(example, encoding="utf-8")
     (folder / "jobs.swf").write_bytes(TRACE.read_bytes())

@@ -1,6 +1,6 @@
-"""Messages made from the descriptors of both packages, valid except for the chosen errors.
+"""Messages made from the descriptors of both packages, valid except for chosen errors.
 
-`values` has the contents of fields, and pieces of which no protobuf library would write some. `drawing` draws
-a message and spoils it, `stage` sends it to a server without sockets and judges the answers, `corpus` keeps
+`values` has the contents of fields, including some that no protobuf library would write. `drawing` draws a
+message and damages it, `stage` sends it to a server without sockets and judges the answers, `corpus` stores
 messages in files.
 """

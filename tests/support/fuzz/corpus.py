@@ -31,7 +31,7 @@ from licorne.v1 import state_pb2 as state
 
 
 class How(Enum):
-    """The ways in which a message reaches the server."""
+    """The ways in which a message is sent to the server."""
 
     CALL = "the request of a unary call"
     WATCH = "the request of a call with many responses"
@@ -41,7 +41,7 @@ class How(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A destination for messages of one type."""
+    """A method, with the type of its messages and the way in which they are sent."""
 
     name: str
     method: str
@@ -57,14 +57,14 @@ class Target:
 
     @property
     def weight(self) -> int:
-        """The frequency of the target: methods that change books, and sessions, are more frequent."""
+        """The relative frequency of the target: higher for methods that change state, and for sessions."""
         if self.how is How.LATER:
             return 10 if self.is_session else 4
         return 2 if self.how is How.FIRST or "Configuration" in self.name else 1
 
     @property
     def is_session(self) -> bool:
-        """True if it is the one stream of a session."""
+        """True if its messages are sent over the stream of a session."""
         return self.method == SESSION
 
 
@@ -179,7 +179,7 @@ def shortened(text: str) -> str:
 
 
 def told(entry: Entry) -> str:
-    """The message as text, or the problem if it is malformed."""
+    """The message as text, or the defect of a malformed one."""
     try:
         message = GetMessageClass(entry.target.request).FromString(entry.raw)
     except DecodeError:

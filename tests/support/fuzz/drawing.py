@@ -1,4 +1,4 @@
-"""Draws messages of a type, and damages some of them, always alike for the same random numbers."""
+"""Draws messages of a type, and damages some of them, the same for the same random source."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -95,7 +95,7 @@ def _entry(rng: Random, field: Field, wildness: float) -> Pieces:
 
 
 def spoilt(rng: Random, pieces: Pieces) -> Pieces:
-    """The message with one error, at its top or somewhere inside."""
+    """The message with one error, in one of its own fields or in a nested message."""
     nested = [n for n, piece in enumerate(pieces) if isinstance(piece.value, tuple)]
     if nested and rng.random() < 0.6:
         place = rng.choice(nested)
@@ -107,12 +107,12 @@ def spoilt(rng: Random, pieces: Pieces) -> Pieces:
 
 
 def _reordered(rng: Random, pieces: Pieces) -> Pieces:
-    """The fields in another order, which has the same meaning."""
+    """The fields in another order, which means the same."""
     return tuple(rng.sample(pieces, len(pieces)))
 
 
 def _doubled(rng: Random, pieces: Pieces) -> Pieces:
-    """One field once more at the end: of a single one the last value counts."""
+    """Repeat one field at the end: of a singular field the last value counts."""
     return (*pieces, rng.choice(pieces)) if pieces else pieces
 
 
@@ -142,7 +142,7 @@ def _longer_tag(rng: Random, pieces: Pieces) -> Pieces:
 
 
 def _no_text(rng: Random, pieces: Pieces) -> Pieces:
-    """Put bytes that are no UTF-8 into a text field."""
+    """Put bytes that are not UTF-8 into a text field."""
     places = [n for n, piece in enumerate(pieces) if piece.kind == LENGTH]
     if not places:
         return pieces
@@ -187,7 +187,7 @@ _WAYS: tuple[Callable[[Random, Pieces], Pieces], ...] = (
 
 
 def cut(rng: Random, raw: bytes) -> bytes:
-    """Bytes that are cut off, changed in one place, or followed by something else."""
+    """Bytes that are cut off, changed in one place, or followed by other bytes."""
     if not raw:
         return b"\xff"
     place = rng.randrange(len(raw))

@@ -34,7 +34,7 @@ class Peer:
     """An RM with one node and some applications."""
 
     def __init__(self, site: Site, rm_id: str, *, vcore: int) -> None:
-        """Registered over `si.v1`; `vcore` is the size of its node."""
+        """Register over `si.v1`; `vcore` is the size of its node."""
         self.rm_id = rm_id
         self._site = site
         self._vcore = vcore
@@ -45,12 +45,12 @@ class Peer:
         self._times = 0
         self.start_over()
 
-    # ---- Lines ----
+    # ---- Streams ----
 
     def start_over(self) -> None:
         """Register again over `si.v1`, which undoes everything before.
 
-        The text differs each time: with the same one a configuration applied meanwhile would remain in force.
+        The text differs each time: with an unchanged one, an applied configuration would remain in force.
         """
         self._times += 1
         for line in self._lines.values():
@@ -66,10 +66,10 @@ class Peer:
             self.hear(target, line)
 
     def take_back_marks(self) -> None:
-        """As an operator, undo marks that survive registrations; the RM has registered again then.
+        """Undo the operators' marks that survive a registration, and register again.
 
-        Its node is undrained and its queues are started. If they were stopped it has no application before it
-        registers again; after that the application is resumed, in its own queue.
+        The node is undrained and the queues are started. An application can only be accepted after that, so
+        the RM registers again; then its application is resumed, in its own queue.
         """
         own: dict[str, Any] = {"rm_id": self.rm_id}
         self._as_operator(
@@ -88,7 +88,7 @@ class Peer:
         """Make calls of `Admin`.
 
         Raises:
-            Broken: one was refused.
+            Broken: A call was refused.
         """
         for call, request in calls:
             status, _ = self._site.call(TARGETS[call].method, request)
@@ -104,7 +104,7 @@ class Peer:
         )
 
     def stream(self, target: Target) -> Line:
-        """The open stream of that kind; an RM that gets none starts over."""
+        """The open stream of that kind; an RM that cannot open it starts over."""
         line = self._lines.get(target.method)
         if line is None or not line.is_open:
             line = self._open(target)
@@ -122,12 +122,12 @@ class Peer:
         return line
 
     def session(self) -> Line:
-        """The open stream of the session. If there is none one begins, with a replay."""
+        """The open stream of the session; without one a session begins, with a replay."""
         line = self._lines.get(SESSION)
         if line is None or not line.is_open:
             line = self._greet()
         if not line.is_open:
-            # The named instance may be newer than all possible ones.
+            # An earlier message may have named an instance that is newer than all others.
             self.start_over()
             line = self._greet()
         if not line.is_open:
@@ -161,7 +161,7 @@ class Peer:
     # ---- Messages and answers ----
 
     def numbered(self, raw: bytes) -> bytes:
-        """A request of the session with its next number, whatever number it had."""
+        """A request of the session with its next number, in place of any other number."""
         last = (Piece(1, VARINT, self._acknowledged + 1), Piece(2, VARINT, self._received))
         return raw + encoded(last)
 
@@ -195,10 +195,10 @@ class Peer:
         ]
 
     def runs(self, key: str) -> None:
-        """Ask for one allocation over `si.v1`, and have it.
+        """Send one ask over `si.v1`, and wait for its allocation.
 
         Raises:
-            Broken: there is none.
+            Broken: There is no allocation.
         """
         line = self.stream(ALLOCATIONS)
         request = si.AllocationRequest(rmID=self.rm_id, allocations=[ask(key, "a0", vcore=1)])

@@ -1,4 +1,4 @@
-"""A server without sockets, an RM that sends it random messages, and a bystander that is unaffected."""
+"""A server without sockets, an RM that sends it random messages, and a bystander."""
 
 from collections.abc import Iterator
 from random import Random
@@ -39,7 +39,7 @@ LARGE = 1_000
 
 
 class Stage:
-    """One server, which must be closed in the end."""
+    """One server, which the caller must close."""
 
     def __init__(self) -> None:
         """Register both RMs, and let the bystander run an allocation."""
@@ -57,20 +57,19 @@ class Stage:
         self.site.close()
 
     def send(self, target: Target, raw: bytes) -> list[str]:
-        """Send bytes in the name of the fuzzed RM; what was answered, each kind of answer once.
+        """Send bytes in the name of the fuzzed RM; return the answers, each kind once.
 
-        That is how the call has ended, unless it goes on, and what became of items.
+        An answer is the end of the call, unless it continues, or the outcome of an item.
 
         Raises:
-            Broken: the server had an internal error, or answered with one or with nonsense, or
-                the bystander has noticed.
+            Broken: The server had an internal error or sent an invalid answer, or the bystander was affected.
         """
         found = sorted(set(self._answers(target, raw))) or [SILENCE]
         self._check()
         return found
 
     def numbered(self, raw: bytes) -> bytes:
-        """A request of the session with the next number, whatever number it had."""
+        """A request of the session with the next number, in place of any other number."""
         self._fuzzed.session()
         return self._fuzzed.numbered(raw)
 
@@ -80,10 +79,10 @@ class Stage:
         self._check()
 
     def finish(self) -> None:
-        """The bystander, and the RM after a new registration, are still served.
+        """Check that the bystander, and the RM after a new registration, are still served.
 
         Raises:
-            Broken: they are not.
+            Broken: One of them is not.
         """
         check_invariants(self.site.scheduler)
         before, self._before = self._before, self._let_the_bystander_run()
@@ -95,14 +94,14 @@ class Stage:
         self._check()
 
     def _let_the_bystander_run(self) -> dict[str, Any]:
-        """The bystander has one more allocation; its digest with that."""
+        """Give the bystander one more allocation; return its digest after that."""
         self._bystander.runs(f"k{self._runs}")
         self._runs += 1
         self._bystander.heard_unasked()
         return digest(self.site.scheduler, BYSTANDER)
 
     def _answers(self, target: Target, raw: bytes) -> Iterator[str]:
-        """Send bytes; returns the answers as text."""
+        """Send bytes; yield the answers as text."""
         if target.how is How.CALL:
             status, answer = self.site.call(target.method, raw)
             if answer:
@@ -115,12 +114,12 @@ class Stage:
         if line.status is not None:
             yield _ending(line.status)
         elif target.how is not How.LATER:
-            # The RM itself has to know a stream that is opened in this way.
+            # The peer does not know a stream that is opened here, so it cannot close it.
             self.site.hang_up(line)
             self.site.rest()
 
     def _said(self, target: Target, raw: bytes) -> Line:
-        """Send bytes over a stream; returns the stream."""
+        """Send bytes over a stream; return the stream."""
         peer = self._fuzzed
         if target.how is How.WATCH:
             line = self.site.watch(target.method, raw)
@@ -155,10 +154,10 @@ def _ending(status: Status) -> str:
 
 
 def _reason(text: str) -> str:
-    """A text with a reason, on one line.
+    """A reason as one line.
 
     Raises:
-        Broken: it is empty, too long, or has control characters.
+        Broken: It is empty, too long, or has control characters.
     """
     shown = text.replace("\n", " | ")
     if not text or len(text) > MAX_REASON or not shown.isprintable():
@@ -171,7 +170,7 @@ def _read(message: Message) -> Iterator[str]:
     for field, value in message.ListFields():
         if not isinstance(value, Message) and field.is_repeated and field.message_type is not None:
             for item in value if not field.message_type.GetOptions().map_entry else ():
-                # Applications are listed with the reason why they wait only where it is asked for.
+                # Only some answers have the reason for which an application waits.
                 reason = None if isinstance(item, Application) else getattr(item, "reason", None)
                 yield field.name if reason is None else f"{field.name}: {_reason(reason)}"
         elif isinstance(message, sp.UpdateResponse) and isinstance(value, Message):
@@ -188,7 +187,7 @@ _WEIGHTS = [target.weight for target in _TARGETS]
 
 
 def next_message(rng: Random, stage: Stage) -> tuple[Target, bytes]:
-    """A message and its target; those of a session mostly have the next number."""
+    """A message and its target; requests of a session mostly have the next number."""
     [target] = rng.choices(_TARGETS, _WEIGHTS)
     raw = draw(rng, target.request)
     if target.is_session and target.how is How.LATER and rng.random() < 0.9:
@@ -197,10 +196,10 @@ def next_message(rng: Random, stage: Stage) -> tuple[Target, bytes]:
 
 
 def play(seed: int) -> int:
-    """Send one server its messages; return their number.
+    """Send the messages of a seed to one server; return their number.
 
     Raises:
-        Broken: with the message after which the server did something forbidden.
+        Broken: The server did something forbidden; the error has the message.
     """
     rng = Random(seed)
     stage = Stage()
@@ -221,7 +220,7 @@ def play(seed: int) -> int:
 
 
 def alone(seeds: range) -> Iterator[tuple[Target, bytes, tuple[str, ...]]]:
-    """Random messages, each to a server of its own, with the answers."""
+    """Random messages with their answers, each from a server of its own."""
     for seed in seeds:
         stage = Stage()
         try:

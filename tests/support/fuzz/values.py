@@ -1,4 +1,4 @@
-"""Contents of fields: valid values, and those at the edges of a type.
+"""Contents of fields: valid values, and those at the bounds of a type.
 
 A message is a tree of pieces, each of which may be arbitrarily wrong.
 """
@@ -95,7 +95,7 @@ _NUMBERS: dict[str, tuple[int, ...]] = {
 
 
 def text(rng: Random, name: str, wildness: float) -> bytes:
-    """The bytes of a text field of that name; with `wildness`, from 0 to 1, one from the edges."""
+    """The bytes of a text field of that name; `wildness` is the probability of an unusual value."""
     if rng.random() >= wildness:
         return rng.choice(_BY_NAME.get(name, ("", "x", "red"))).encode()
     kind = rng.random()

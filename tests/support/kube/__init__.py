@@ -1,1 +1,1 @@
-"""A real control plane of Kubernetes in the hand of a test."""
+"""A real control plane of Kubernetes that a test drives."""

@@ -1,4 +1,4 @@
-"""Amounts of pods and nodes, as written in Kubernetes, in whole numbers."""
+"""The amounts of pods and nodes as whole numbers, from the notation of Kubernetes."""
 
 import re
 from decimal import Decimal
@@ -30,7 +30,7 @@ def _number(name: str, text: str) -> int:
 
 
 def taken_by(pod: Json) -> Amounts:
-    """The amounts of a pod on its node, the pod itself included."""
+    """The amounts that a pod occupies on its node, including one pod."""
     total = {"pods": 1}
     for container in pod["spec"]["containers"]:
         requests = container.get("resources", {}).get("requests", {})
@@ -40,5 +40,5 @@ def taken_by(pod: Json) -> Amounts:
 
 
 def has_ended(pod: Json) -> bool:
-    """True if a pod has ended by itself, and uses nothing any more."""
+    """True if a pod has ended by itself, and occupies nothing any more."""
     return pod.get("status", {}).get("phase") in _ENDED

@@ -1,4 +1,4 @@
-"""The differences between the books of Licorne and the pods and nodes of the API server."""
+"""The differences between the state of Licorne and the pods and nodes of the API server."""
 
 import asyncio
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ Books = dict[str, tuple[object, ...]]
 
 
 async def check_books(ledger: Ledger, state: State, scheduler: str) -> None:
-    """Wait until Licorne has the nodes and pods of the API server, and no others.
+    """Wait until Licorne has exactly the nodes and pods of the API server.
 
     Raises:
-        AssertionError: it does not come to that; with what differs.
+        AssertionError: They differ at the end of the wait; the error has the differences.
     """
     differs = ["nothing was read"]
     try:
@@ -37,7 +37,7 @@ async def check_books(ledger: Ledger, state: State, scheduler: str) -> None:
 
 
 def of_api_server(ledger: Ledger, scheduler: str) -> Books:
-    """The books as they follow from the API server's pods and nodes."""
+    """The state that follows from the API server's pods and nodes."""
     books: Books = {}
     ours: dict[str, Amounts] = {name: {} for name in ledger.nodes}
     others: dict[str, Amounts] = {name: {} for name in ledger.nodes}

@@ -1,4 +1,4 @@
-"""The chart on a control plane: rendered, applied as a user does, and the account that it makes."""
+"""The chart on a control plane: rendered, applied like by a user, and the account that it creates."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ OWNED = ("ServiceAccount", "Role", "RoleBinding")
 
 
 def rendered(namespace: str, *arguments: str | Path) -> Objects:
-    """The chart rendered in a namespace. Needs Helm, which `make lint-deploy` installs."""
+    """The chart, rendered for a namespace by Helm, which `make lint-deploy` installs."""
     return objects(template("--namespace", namespace, *arguments))
 
 
@@ -53,7 +53,7 @@ async def apply(plane: Plane, namespace: str, found: Objects) -> list[str]:
 
 @asynccontextmanager
 async def restricted_namespace(plane: Plane, name: str) -> AsyncIterator[str]:
-    """A namespace with restricted pods, for the time of the block; its pods are deleted with it."""
+    """A namespace for restricted pods, which is deleted with its pods at the end of the block."""
     metadata: Json = {"name": name, "labels": RESTRICTED}
     await plane.api.create("/api/v1/namespaces", {"metadata": metadata})
     try:
@@ -63,7 +63,7 @@ async def restricted_namespace(plane: Plane, name: str) -> AsyncIterator[str]:
 
 
 async def token_of(plane: Plane, namespace: str, account: str = ACCOUNT) -> str:
-    """A token of an account, as a pod has one."""
+    """A token of an account, like that of a pod."""
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token"
     asked: Json = {"spec": {"expirationSeconds": 3600}}
     token = (await plane.api.create(path, asked))["status"]["token"]

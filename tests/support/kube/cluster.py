@@ -1,4 +1,4 @@
-"""A control plane in the hand of a test: namespaces, queues, a scheduler, and the check of all books."""
+"""A control plane that a test drives: namespaces, queues, a scheduler, and the check of all records."""
 
 import json
 from collections.abc import AsyncIterator, Mapping
@@ -23,7 +23,7 @@ QUEUES = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
 
 @dataclass(slots=True)
 class Cluster:
-    """A control plane with nodes, its ledger, and the scheduler that runs on it, if one does."""
+    """A control plane with nodes, its ledger, and the scheduler that runs on it, if any."""
 
     plane: Plane
     ledger: Ledger
@@ -31,12 +31,12 @@ class Cluster:
 
     @property
     def api(self) -> Api:
-        """A client of the administrator."""
+        """A client with the rights of the administrator."""
         return self.plane.api
 
     @property
     def scheduler(self) -> Scheduler:
-        """The scheduler that runs."""
+        """The running scheduler; there must be one."""
         assert self._scheduler is not None
         return self._scheduler
 
@@ -44,7 +44,7 @@ class Cluster:
     async def scheduled(
         self, queues: str = "", *, kind: SchedulerKind = SchedulerKind.LICORNE, kubeconfig: Path | None = None
     ) -> AsyncIterator[Scheduler]:
-        """Run a scheduler with these queues, for the time of the block."""
+        """Run a scheduler with these queues inside the block."""
         await self.configure(queues, kind)
         self._scheduler = await begin(self.plane, kind, kubeconfig=kubeconfig)
         try:
@@ -56,7 +56,7 @@ class Cluster:
     async def configure(self, queues: str, kind: SchedulerKind = SchedulerKind.LICORNE) -> None:
         """Write the config map of the queues; without queues it is empty.
 
-        New pods wake the shim with Licorne. The older one polls every second unless it is woken.
+        A new pod makes the shim with Licorne read it. The older shim reads it every second.
         """
         data = {"service.schedulingInterval": "50ms"} if kind is SchedulerKind.OLDER else {}
         if queues:
@@ -69,7 +69,7 @@ class Cluster:
 
     @asynccontextmanager
     async def namespace(self, name: str, **annotations: str) -> AsyncIterator[str]:
-        """A namespace whose pods are admitted, for the time of the block; its pods are deleted at the end.
+        """A namespace whose pods are admitted inside the block, and deleted at its end.
 
         Annotations are those of the shim, without their prefix, and with `_` for a full stop.
         """
@@ -86,13 +86,13 @@ class Cluster:
             await self._empty(name)
 
     async def _empty(self, name: str) -> None:
-        # With the namespace first: nobody makes pods there any more.
+        # The namespace is deleted first, so that no pods are created any more.
         await self.api.delete(f"/api/v1/namespaces/{name}")
         await self.api.delete(f"/api/v1/namespaces/{name}/pods", gracePeriodSeconds=0)
         await self.ledger.until(lambda: not self.all_of(name), f"the namespace {name} is empty")
 
     def running(self, namespace: str, prefix: str = "") -> list[str]:
-        """The names of the running pods, or of those with the prefix."""
+        """The names of the running pods, optionally of those with the prefix."""
         return [
             one["metadata"]["name"]
             for one in self.all_of(namespace, prefix)
@@ -104,7 +104,7 @@ class Cluster:
         return [one["metadata"]["name"] for one in self.all_of(namespace) if one["spec"].get("nodeName")]
 
     def all_of(self, namespace: str, prefix: str = "") -> list[Json]:
-        """All pods of a namespace, including ended ones, or those with the prefix."""
+        """All pods of a namespace, including ended ones, optionally those with the prefix."""
         return [
             one
             for one in self.ledger.pods.values()
@@ -112,12 +112,12 @@ class Cluster:
         ]
 
     def on(self, node: str) -> list[str]:
-        """The names of the pods of a node."""
+        """The names of the pods on a node."""
         pods = self.ledger.pods.values()
         return [one["metadata"]["name"] for one in pods if one["spec"].get("nodeName") == node]
 
     async def settle(self, namespace: str) -> None:
-        """Wait until a tiny pod has run: all earlier ones were processed by then."""
+        """Wait until a tiny pod has run, so that all earlier ones were processed."""
         path = f"/api/v1/namespaces/{namespace}/pods"
         await self.api.create(path, pod("marker", "0"))
         await self.ledger.until(lambda: self.running(namespace, "marker"), "the marker runs")
@@ -125,12 +125,12 @@ class Cluster:
         await self.ledger.until(lambda: not self.all_of(namespace, "marker"), "the marker has gone")
 
     async def check(self, *, whole: bool = True) -> None:
-        """Check that each pod was bound once, that no node has too much, and that Licorne has the same books.
+        """Check that each pod was bound once, no node is overbooked, and Licorne has the same state.
 
         The log of a killed API server lacks some binds; then it is not `whole`.
 
         Raises:
-            AssertionError: with the differences.
+            AssertionError: There are differences, which the error lists.
         """
         if self.scheduler.target:
             async with State(self.scheduler.target) as state:
@@ -142,9 +142,9 @@ class Cluster:
 async def running_cluster(
     folder: Path, flags: Mapping[str, list[str]] | None = None, nodes: int = NODES
 ) -> AsyncIterator[Cluster]:
-    """Start a control plane with nodes and the scheduler's namespace, for the time of the block.
+    """Run a control plane with nodes and the scheduler's namespace inside the block.
 
-    The folder is for the audit log; `flags` are of programs, by their names.
+    The folder receives the audit log; `flags` are those of programs, by their names.
     """
     policy, audit = folder / "audit.yaml", folder / "audit.log"
     policy.write_text(json.dumps(AUDIT_POLICY))

@@ -1,7 +1,7 @@
-"""The API server as the ledger: each pod has one node and was bound once, and no node has more than it may.
+"""Rules for the API server's pods: each has one node and was bound once, and no node is overbooked.
 
-Pods and nodes are followed from the first one on, each change of a pod is judged when it comes, and binds are
-read from the audit log of the API server, which tells of every request.
+Pods and nodes are followed from the start, each change of a pod is checked on arrival, and binds are read
+from the audit log of the API server, which has every request.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ Change = Callable[[str, Json], None]
 
 @dataclass(frozen=True, slots=True)
 class Bind:
-    """A request to bind a pod, with the status that it was answered with."""
+    """A request to bind a pod, with the status of its answer."""
 
     uid: str
     name: str
@@ -53,7 +53,7 @@ class Bind:
 
 
 class Ledger:
-    """All pods and nodes, as the API server has them. Use `ledger` to make one."""
+    """All pods and nodes of the API server. Use `ledger` to make one."""
 
     def __init__(self, api: Api, audit: Path) -> None:
         """`audit` is the audit log of the API server."""
@@ -67,7 +67,7 @@ class Ledger:
         self._failure: Exception | None = None
 
     async def follow(self) -> None:
-        """Follow nodes and pods, until it is cancelled or fails."""
+        """Follow nodes and pods, until the task is cancelled or fails."""
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self._follow(NODES, self.nodes, self._node_changed))
@@ -77,11 +77,11 @@ class Ledger:
             self._changed.set()
 
     async def until(self, is_true: Callable[[], object], what: str) -> None:
-        """Wait until something holds of pods and nodes.
+        """Wait until a condition on pods and nodes holds.
 
         Raises:
-            AssertionError: it does not come to hold, with what was waited for and what the pods are.
-            Exception: what has ended the ledger.
+            AssertionError: It does not hold in time; the error has `what` and the state of the pods.
+            Exception: The error that has ended the ledger.
         """
         try:
             async with asyncio.timeout(PATIENCE):
@@ -94,7 +94,7 @@ class Ledger:
             raise AssertionError(f"{what}: not after {PATIENCE:.0f} s; {self._told()}") from None
 
     def of(self, namespace: str, prefix: str = "") -> list[Json]:
-        """The pods of a namespace that have not ended, or those with the prefix."""
+        """The pods of a namespace that have not ended, optionally those with the prefix."""
         return [
             pod
             for pod in self.pods.values()
@@ -109,10 +109,10 @@ class Ledger:
             try:
                 event = json.loads(line)
             except ValueError:
-                continue  # the API server was killed in the middle of it
+                continue  # the API server was killed while it wrote the line
             binding = event.get("requestObject")
             if binding is None:
-                continue  # it was refused before it was read, as the time of the request was over
+                continue  # the request timed out before it was read
             yield Bind(
                 uid=binding["metadata"].get("uid", ""),
                 name=f"{event['objectRef']['namespace']}/{event['objectRef']['name']}",
@@ -126,7 +126,7 @@ class Ledger:
         The log of a killed API server lacks some binds; then it is not `whole`.
 
         Raises:
-            AssertionError: with all differences.
+            AssertionError: A rule is violated; the error lists all violations.
         """
         binds: defaultdict[str, list[Bind]] = defaultdict(list)
         for bind in self.binds():
@@ -135,7 +135,7 @@ class Ledger:
         faults = [*self.faults, *(f"bound again: {of_one}" for of_one in done if len(of_one) > 1)]
         for uid, pod in self.pods.items():
             node = pod["spec"].get("nodeName")
-            # With a time-out it may be done or not.
+            # After a time-out the bind may have happened or not.
             nodes = {bind.node for bind in binds[uid] if bind.status < 300 or bind.status == TIMED_OUT}
             is_told = node in nodes or not (whole or nodes)
             if pod["spec"]["schedulerName"] == scheduler and node is not None and not is_told:
@@ -143,7 +143,7 @@ class Ledger:
         assert not faults, "\n".join(faults)
 
     def taken(self, node: str) -> Amounts:
-        """The total of all pods of a node."""
+        """The total amounts of all pods on a node."""
         total: defaultdict[str, int] = defaultdict(int)
         for pod in self.pods.values():
             if pod["spec"].get("nodeName") == node and not has_ended(pod):
@@ -164,7 +164,7 @@ class Ledger:
                 self.faults.append(f"{node} has {has}, and with {name_of(pod)} its pods take {over}")
 
     def _node_changed(self, uid: str, node: Json) -> None:
-        """Nodes may become larger and smaller as they like."""
+        """Record a node, whose capacity may change."""
 
     async def _follow(self, path: str, items: dict[str, Json], changed: Change) -> None:
         """Follow a list. Changes missed by a watch are in the next list."""
@@ -185,7 +185,7 @@ class Ledger:
                     elif kind != "BOOKMARK":
                         self._take(items, item["metadata"][by], item, changed)
             except (BenchError, OSError, aiohttp.ClientError, ValueError):
-                # The API server is away, or has forgotten what comes after the list.
+                # The API server is down, or has compacted the changes since the list.
                 await asyncio.sleep(AGAIN_SECONDS)
 
     def _take(self, items: dict[str, Json], key: str, item: Json, changed: Change) -> None:
@@ -208,7 +208,7 @@ def name_of(pod: Json) -> str:
 
 @asynccontextmanager
 async def ledger(api: Api, audit: Path) -> AsyncIterator[Ledger]:
-    """A ledger that is kept for the time of the block."""
+    """A ledger that is updated inside the block."""
     kept = Ledger(api, audit)
     following = asyncio.create_task(kept.follow())
     try:

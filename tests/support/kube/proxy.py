@@ -1,4 +1,4 @@
-"""A proxy in front of the API server, which refuses binds, loses their answers, and cuts watches."""
+"""A proxy of the API server that refuses binds, loses their answers, and cuts watches."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +21,7 @@ _OF_ONE_CONNECTION = frozenset({"connection", "transfer-encoding", "content-leng
 
 
 class Fault(Enum):
-    """The fate of a bind."""
+    """A fault of a bind."""
 
     REFUSED = auto()
     """It is answered with 500, and is not done."""
@@ -53,25 +53,25 @@ class Proxy:
     _watches: set[asyncio.Transport] = field(default_factory=set)
 
     def spoil(self, *faults: Fault) -> None:
-        """Spoil the next binds, each with one of these faults."""
+        """Give the next binds one of these faults each."""
         self._faults.extend(faults)
 
     async def until(self, is_true: Callable[[], bool]) -> None:
-        """Wait until something holds of `begun` and `ended`. Raises TimeoutError."""
+        """Wait until a condition on `begun` and `ended` holds. Raises TimeoutError."""
         async with asyncio.timeout(PATIENCE):
             while not is_true():
                 self._changed.clear()
                 await self._changed.wait()
 
     def cut(self) -> int:
-        """End all watches in the middle; return their number."""
+        """End all open watches; return their number."""
         watches = list(self._watches)
         for transport in watches:
             transport.abort()
         return len(watches)
 
     def shut(self) -> None:
-        """Refuse all requests, and end running ones, until `is_shut` is False again."""
+        """Refuse all requests and end open ones, until `is_shut` is False again."""
         self.is_shut = True
         self.cut()
 
@@ -151,9 +151,9 @@ def _ended(request: web.Request) -> web.Response:
 
 @asynccontextmanager
 async def running_proxy(plane: Plane, folder: Path) -> AsyncIterator[Proxy]:
-    """A proxy in front of the API server, for the time of the block; its kubeconfig is in the folder."""
+    """A proxy of the API server inside the block; its kubeconfig is in the folder."""
     trusted = create_default_context(cafile=str(plane.authority))
-    # Without TLS, client-go sends no token.
+    # Without TLS client-go sends no token.
     async with aiohttp.ClientSession(
         headers={"Authorization": f"Bearer {plane.token}"},
         connector=aiohttp.TCPConnector(ssl=trusted, limit=0),

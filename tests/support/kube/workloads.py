@@ -17,14 +17,14 @@ def pod(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Json:
-    """A pod of the scheduler. Annotations are without the shim's prefix; `spec` has further fields."""
+    """A pod for the scheduler. Annotations are without the shim's prefix; `spec` has further fields."""
     return {"metadata": {"name": name, **_labelled(app, queue, annotations)}, "spec": {**_spec(cpu), **spec}}
 
 
 def deployment(
     name: str, replicas: int, cpu: str = "500m", *, queue: str = "", app: str = "", **spec: Any
 ) -> Json:
-    """A Deployment of such pods; without an application they are in that of their namespace."""
+    """A Deployment of such pods; without an application they use the one of their namespace."""
     return {
         "metadata": {"name": name},
         "spec": {
@@ -44,7 +44,7 @@ def job(
     annotations: Mapping[str, str] | None = None,
     **spec: Any,
 ) -> Json:
-    """A Job of this number of pods at once."""
+    """A Job that runs this number of pods in parallel."""
     template = _template(name, cpu, queue, "", annotations, {"restartPolicy": "Never", **spec})
     return {
         "metadata": {"name": name},

@@ -1,6 +1,6 @@
-"""A plain sequential scheduler: the reference for the decisions of the real one, and for their order.
+"""A simple sequential scheduler: the reference for the decisions of the core, and for their order.
 
-It gets the same commands as the core, and shares no other code with it.
+It receives the same commands as the core, and shares no other code with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ Act = HoldApplication | ChangeApplication | SetNodeSchedulable | DrainNode
 
 
 class Oracle:
-    """All RMs' partitions by their full name, ``[rm]name``."""
+    """The partitions of all RMs by their full name, ``[rm]name``."""
 
     def __init__(self, *, reserving: bool, most_assumed: tuple[int, int]) -> None:
         """Start without RMs; see `PartitionOracle` for the options."""
@@ -89,11 +89,10 @@ class Oracle:
         now: float,
         asked: Sequence[PredicatesAsked | PreemptionsAsked] = (),
     ) -> None:
-        """Do what the command says; a Tick only lets time pass, decisions are asked for.
+        """Process a command; a Tick only advances time, because decisions are requested separately.
 
-        `asked` are the checks that the core asked for meanwhile. Afterwards
-        `waiting` has, by partition, the asks that an autoscaler is told of; what the RM is told is
-        noted in the partitions.
+        `asked` are the checks that the core has requested meanwhile. Afterwards `waiting` has, by partition,
+        the asks reported to an autoscaler; messages to the RM are recorded in the partitions.
         """
         self.waiting = {}
         for partition in self.partitions.values():
@@ -136,7 +135,7 @@ class Oracle:
             look_after(partition, now)
 
     def _mark(self, command: RegisterRm) -> None:
-        """Apply earlier acts of operators, which count from the beginning, and for later partitions."""
+        """Store the operators' cordons in a registration, which also apply to later partitions."""
         for (name, node_id), cordon in command.marks.get("drains", {}).items():
             terms, record = cordon.drain, CordonRecord()
             if terms is not None:
@@ -213,7 +212,7 @@ class Oracle:
                 act(partition, command, now)
 
     def _hold(self, command: BeginReplay | EndReplay | SetHold) -> None:
-        """Stop scheduling for the RM, or resume it."""
+        """Stop or resume scheduling for the RM."""
         rm_id = command.rm_id
         match command:
             case BeginReplay():
@@ -225,7 +224,7 @@ class Oracle:
                 (self.holds[rm_id].add if command.on else self.holds[rm_id].discard)(command.hold)
 
     def _answer(self, command: AnswerPredicates | AnswerPreemptions | ExtensionAnswer, now: float) -> None:
-        """Process an answer; numbers of checks are unique for an RM, so at most one partition has asked."""
+        """Process an answer; a check's number is unique for an RM, so at most one partition has sent it."""
         if isinstance(command, AnswerNotices):
             for word in command.answers:
                 partition = self._of(command.rm_id, word)
@@ -254,7 +253,7 @@ class Oracle:
             self._reload(command.rm_id, text_of(command), now)
 
     def _end_replay(self, command: EndReplay) -> None:
-        """End the hold if all items arrived; without a begin a replay is still missing."""
+        """End the replay, which holds scheduling if items are missing or it was not begun."""
         arrived = self.replays.pop(command.rm_id, None)
         whole = arrived is not None and (
             command.nodes == sum(len(c.nodes) for c in arrived if isinstance(c, UpdateNodes))
@@ -274,7 +273,7 @@ class Oracle:
             policy=self.policies[rm_id],
             most_assumed=self.most_assumed,
         )
-        # The marks of a removed partition apply to the next one of its name.
+        # The marks of a removed partition apply to the next partition of that name.
         partition.cordons = self.cordons.setdefault(f"[{rm_id}]{bare}", {})
         return partition
 
@@ -300,7 +299,7 @@ class Oracle:
                 ask_again(self.partitions[name], now)
             else:
                 partition = self._empty(rm_id, name.partition("]")[2], config)
-                # Usage of a removed partition counts in the next one of its name.
+                # The usage of a removed partition counts in the next partition of that name.
                 partition.memory = self.memories.pop(name, partition.memory)
                 partition.memory.follow(partition.queues, now)
                 self.partitions[name] = partition

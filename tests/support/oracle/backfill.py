@@ -1,6 +1,6 @@
-"""Shadow starts in plain words: the start of a blocked ask, and the asks that may pass it.
+"""Shadow starts in plain words: the start of a blocked ask, and the asks that may overtake it.
 
-Everything is recomputed from the records for each decision; only published starts are kept.
+Everything is recomputed from the records for each decision; only published starts are stored.
 """
 
 from collections.abc import Callable, Iterator
@@ -40,14 +40,13 @@ Name = tuple[str, str]
 
 @dataclass
 class ShadowRecord:
-    """The start of an ask on a node, told first at `serial`. Times are in unix seconds.
+    """The planned start of an ask on a node, first published as number `serial`. Times are in Unix seconds.
 
-    `going` is what was there when it was `planned` and was to end by the start. `ended` is what was charged
-    to its maxima, and was to end by then without declaring so. `looked` is when it was planned last, or an
-    earlier one was looked for; -inf if something has ended since. `late` is by how much it has moved with
-    others since it was planned. `beside` are the other starts, those of then and those planned since.
-    `behind` are the maxima under which the ask did not fit when it was told first, `maxima` all of those by
-    which it was planned last.
+    `going` are bookings that, when it was `planned`, were expected to end by the start. `ended` are bookings
+    charged to its maxima whose expected, undeclared end was by the start. `looked` is the time of the last
+    plan or search for an earlier start; -inf if something has ended since. `late` is its delay together with
+    others since it was planned. `beside` are the other starts known to it. `behind` are the maxima under
+    which the ask did not fit at the first publication.
     """
 
     node_id: str
@@ -66,17 +65,17 @@ class ShadowRecord:
 
     @property
     def name(self) -> tuple[int, float]:
-        """Who holds it, and when it is."""
+        """The number of its publication, and its time."""
         return self.serial, self.start
 
 
 def likeness(look: Look, app: AppRecord, ask: AskRecord) -> Likeness:
-    """The likeness of an ask now."""
+    """The present likeness of an ask."""
     return ask.ask_class, frozenset(binding(look, app, ask, holders(look.apps)))
 
 
 class Unplanned(NamedTuple):
-    """Asks of a kind have no start before a time."""
+    """Asks of a kind for which no start is planned before a time."""
 
     app_id: str
     kind: Kind
@@ -84,7 +83,7 @@ class Unplanned(NamedTuple):
 
 
 class Hold(NamedTuple):
-    """A decision: the ask holds that start; `like` is its likeness, for pauses."""
+    """A decision: the ask gets that planned start; `like` is its likeness, for pauses."""
 
     app_id: str
     key: str
@@ -93,7 +92,7 @@ class Hold(NamedTuple):
 
 
 class StartQuestion(NamedTuple):
-    """The RM is asked about a node for an ask, before the ask has a start on it."""
+    """A question to the RM about a node for an ask, before the ask gets a start there."""
 
     app_id: str
     key: str
@@ -101,19 +100,19 @@ class StartQuestion(NamedTuple):
 
 
 class Lapse(NamedTuple):
-    """A decision: the ask loses its start, as there is none any more, or it is stopped."""
+    """A decision: the ask loses its planned start."""
 
     app_id: str
     key: str
 
 
 def mode(queues: dict[str, QueueRecord]) -> str:
-    """The partition's backfill."""
+    """The partition's mode of backfill."""
     return queues["root"].properties.get("backfill", "off")
 
 
 def waits_before(queue: QueueRecord) -> float:
-    """How old an ask of the leaf must be to hold a start, in seconds."""
+    """The age in seconds from which an ask of the leaf may get a planned start."""
     return seconds(queue.properties.get("reserve.after", "0s"))
 
 
@@ -130,7 +129,7 @@ def note_end(
     allocation: AllocationRecord,
     now: float,
 ) -> None:
-    """An allocation has ended by itself: for how long it ran is remembered, and starts may be earlier."""
+    """Record the runtime of an allocation that has ended by itself; starts may be earlier now."""
     for _, _, shadow in holders(apps):
         shadow.looked = -inf
     if allocation.state == ALLOCATED and not allocation.ask.brought:
@@ -145,13 +144,13 @@ def note_end(
 
 
 def is_full(look: Look) -> bool:
-    """True if no further ask may hold a start, whatever maxima stop others."""
+    """True if no further ask may get a planned start; those behind maxima do not count."""
     told = [one for _, _, one in holders(look.apps) if not one.behind]
     return len(told) + look.asked_for_starts >= MOST[mode(look.queues)]
 
 
 def runtime_for_order(look: Look) -> Callable[[AppRecord], float] | None:
-    """The expected runtime of applications that may pass, if it orders them; -1 after the bound."""
+    """The expected runtime, if it orders applications that may overtake; -1 after the longest wait."""
     root = look.queues["root"].properties
     is_shortest = root.get("backfill.order", "arrival") == "shortest" and mode(look.queues) != "off"
     if not is_shortest or not is_full(look):
@@ -169,7 +168,7 @@ def runtime_for_order(look: Look) -> Callable[[AppRecord], float] | None:
 
 
 def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, ShadowRecord]]:
-    """All asks with a start, those published first first."""
+    """All asks with a planned start, in the order of publication."""
     found = [
         (app, ask, ask.shadow) for app in apps.values() for ask in app.asks.values() if ask.shadow is not None
     ]
@@ -177,20 +176,20 @@ def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, Shad
 
 
 def may_be_earlier(look: Look, shadow: ShadowRecord) -> bool:
-    """True if an earlier start is to be looked for: after a while, or as something ended or another moved."""
+    """True if an earlier start may exist: time has passed, something has ended, or another start moved."""
     known = {other.name for _, _, other in holders(look.apps)}
     return look.now >= shadow.looked + REPLAN_SECONDS or not shadow.beside <= known
 
 
 def is_due_by_time(apps: dict[str, AppRecord], one: Hold | StartQuestion) -> bool:
-    """True if a start is told, and nothing but time calls for a better one: no turn comes for that."""
+    """True if the start is published and only time calls for a better one, which causes no turn."""
     shadow = apps[one.app_id].asks[one.key].shadow
     known = {other.name for _, _, other in holders(apps)}
     return shadow is not None and not shadow.stale and shadow.beside <= known
 
 
 def passed_by(look: Look, app: AppRecord, key: str) -> tuple[str, str, float] | None:
-    """The start told first of those that are told to asks which come before one that is placed now."""
+    """The first published start of an ask that precedes the given one, which is placed now."""
     order = [
         (one.app_id, ask.key) for one in apps_in_order(look, newcomers=True) for ask in one.asks_in_order()
     ]
@@ -203,7 +202,7 @@ def passed_by(look: Look, app: AppRecord, key: str) -> tuple[str, str, float] | 
 
 
 def lets(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
-    """True if the ask ends before every start on the node, or leaves the held room free then."""
+    """True if the ask ends before every start on the node, or leaves the amounts of these starts free."""
     return ask.required_node is not None or all(
         _ends_before(look, node, ask, shadow) or _leaves_free(look, node, shadow, ask)
         for _, holder, shadow in holders(look.apps)
@@ -212,10 +211,9 @@ def lets(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
 
 
 def _ends_before(look: Look, node: NodeRecord, ask: AskRecord, other: ShadowRecord) -> bool:
-    """Whether it ends by a start, or need not as its own was told before, and its time has come.
+    """True if the ask ends by another start.
 
-    Where it holds a start, a later-told one was planned by its learnt runtime, and one told before has to
-    bear a delay of a second.
+    With a start of its own on the node, the rules of `in_time` apply.
     """
     own: ShadowRecord | None = ask.shadow
     if own is None or own.node_id != node.node_id:
@@ -224,7 +222,10 @@ def _ends_before(look: Look, node: NodeRecord, ask: AskRecord, other: ShadowReco
 
 
 def in_time(look: Look, ask: AskRecord, own: ShadowRecord, other: ShadowRecord) -> bool:
-    """Whether one with a start of its own, placed now, ends by another start, or need not."""
+    """True if an ask with a start of its own, placed now, does not delay another start.
+
+    An earlier published ask may run on from its start, by its learnt runtime; others must end by then.
+    """
     if own.serial < other.serial:
         return own.start <= look.now or look.now + runs_after(ask, other) <= other.start
     return _counts_from(own, look.now) + ask.runs <= other.start
@@ -235,9 +236,9 @@ def _counts_from(own: ShadowRecord, now: float) -> float:
 
 
 def started(look: Look, app: AppRecord, ask: AskRecord, *, is_there: bool) -> None:
-    """A holder starts, on its node or elsewhere: what comes at its end moves with it, and counts on this end.
+    """Record that a holder starts: starts at its end move with it, and count on the new end.
 
-    Elsewhere that concerns those under the same maxima only.
+    If it runs elsewhere, this applies to asks under the same maxima only.
     """
     own: ShadowRecord = ask.shadow
     now, held = look.now, holders(look.apps)
@@ -278,7 +279,7 @@ def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRec
 
 
 def ask_first(look: Look, app: AppRecord, ask: AskRecord, found: ShadowRecord) -> StartQuestion | None:
-    """The question about the node of a start, unless the RM has agreed, or did at the publication."""
+    """The question about the node of a start, or None if the RM has agreed already."""
     told = ask.shadow is not None and ask.shadow.node_id == found.node_id
     if told or not look.must_ask(ask, look.nodes[found.node_id], allocate=False):
         return None
@@ -294,9 +295,9 @@ def start_for(
     *,
     asked: bool,
 ) -> tuple[Hold | StartQuestion | None, bool]:
-    """The start that the ask holds from now on, or whether it may have a node reserved instead.
+    """The start that the ask gets, and whether the ask may have a node reserved instead.
 
-    Only if the RM may be `asked` about it.
+    None for the start unless the RM may be `asked` about it.
     """
     most = MOST[mode(look.queues)]
     if not most or ask.required_node is not None:
@@ -329,7 +330,7 @@ def start_for(
 
 
 def _no_node_is_so_large(look: Look, ask: AskRecord) -> bool:
-    """True if no node has as much of some amount."""
+    """True if no node has enough of some amount."""
     return any(
         all(node.capacity.get(name, 0) < value for node in look.nodes.values())
         for name, value in ask.size.items()
@@ -337,9 +338,9 @@ def _no_node_is_so_large(look: Look, ask: AskRecord) -> bool:
 
 
 def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
-    """The earliest start on any node; None if no needed end is known.
+    """The earliest start on any node; None if a necessary end is unknown.
 
-    If maxima bind, the node is the one of which the room is free last, as it is for gangs.
+    If maxima bind, the node is the one whose room is free last, as for gangs.
     """
     bound = [_under(look, key, bounds(look, app)[key], ask) for key in _binding(look, app, ask)]
     found = []
@@ -378,7 +379,7 @@ def _binding(look: Look, app: AppRecord, ask: AskRecord) -> list[Key]:
 
 
 def _on(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> Profile | None:
-    """What a node has for the ask; None if it may not go there."""
+    """The free amounts of a node for the ask; None if the ask cannot be placed there."""
     refused = any(node.results.get((ask.ask_class, allocate)) for allocate in (True, False))
     reserved = node.node_id in look.usage.kept_on
     if not node.schedulable or reserved or refused or not node.holds(ask.size):
@@ -393,7 +394,7 @@ def _on(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> Profile
 
 
 def _under(look: Look, key: Key, most: Amounts, ask: AskRecord) -> Profile:
-    """What a maximum has for the ask."""
+    """The free amounts of a maximum for the ask."""
     held = [
         (other, holder.size)
         for app, holder, other in holders(look.apps)
@@ -405,12 +406,12 @@ def _under(look: Look, key: Key, most: Amounts, ask: AskRecord) -> Profile:
 
 
 def _is_unsure(look: Look, ask: AskRecord, since: float) -> bool:
-    """True if its end is learnt, or should have come."""
+    """True if its end is learnt or overdue."""
     return ask.declared == inf or since + ask.runs <= look.now
 
 
 def _there(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, float]]:
-    """The bookings on the node, with their times."""
+    """The bookings on the node, with their start times."""
     for app in look.apps.values():
         for one in app.allocations.values():
             if one.node_id == node.node_id:
@@ -421,7 +422,7 @@ def _there(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord,
 
 
 def _ends(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, float, float]]:
-    """The same, with the expected ends; an overdue one is expected to end soon."""
+    """The bookings on the node, with their start times and expected ends; an overdue one ends soon."""
     for app, ask, started in _there(look, node):
         yield app, ask, started, _end_of(look, app, ask, started)
 
@@ -435,7 +436,7 @@ def _end_of(look: Look, app: AppRecord, ask: AskRecord, started: float) -> float
 
 
 def _expected(look: Look, app: AppRecord, ask: AskRecord) -> float:
-    """The declared runtime, or else the maximum of four of five equal ones; inf for neither."""
+    """The declared runtime, or a known one that four fifths of equal asks' runs do not exceed; else inf."""
     if ask.declared < inf:
         return ask.declared
     known = look.runs.get(_alike(app, ask), [])
@@ -449,5 +450,5 @@ def _alike(app: AppRecord, ask: AskRecord) -> object:
 
 
 def minus(size: Amounts) -> Amounts:
-    """The amounts, taken."""
+    """The amounts with negative sign."""
     return {name: -value for name, value in size.items()}

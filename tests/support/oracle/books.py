@@ -1,4 +1,4 @@
-"""The oracle's books: flat records in dictionaries, with no running totals at all.
+"""The oracle's records: flat and in dictionaries, without running totals.
 
 Every total is added up from the records on demand, so that it cannot be wrong.
 """
@@ -43,16 +43,15 @@ REPLACED, TIMED_OUT = "replaced", "timed out"
 
 @dataclass
 class AskRecord:
-    """An ask. `told`: the RM knows that no node takes it.
+    """An ask. `told`: the RM was informed that no node fits it.
 
-    `attempted`: one of its kind was looked at, and was within its user's quota. `fate` is what a
-    placeholder counts as once it has ended or is stopping (spec § 6.4), before that empty.
-    `brought`: the RM put it on its node. `triggered`: victims were asked to stop for it once,
-    and `refused_stops` how often the RM did not want it there then.
-    `forms` counts how often it became another one, by its size or as the RM put it on a node.
-    `failures` is how often in a row the RM could not run it, and `rests_until` how long it is not
-    looked at for that, in unix seconds; None if it is. `own_priority` is what the RM said.
-    `declared` are the seconds that it says it runs, inf for none, and `runs` those that count.
+    `attempted`: an ask of its kind was tried within its user's quota. `fate` is the outcome of a placeholder
+    that has ended or is stopping (spec § 6.4), empty before. `brought`: the RM placed it itself. `triggered`:
+    victims were requested to stop for it, and `refused_stops` counts the RM's refusals of the node after
+    that. `forms` counts its changes of size, and its placements by the RM. `failures` counts the latest
+    failures on the RM in a row; the ask is skipped until `rests_until`, in Unix seconds, None for not at all.
+    `own_priority` is that of the RM. `declared` is its declared runtime in seconds, inf for none, and `runs`
+    the runtime that counts.
     """
 
     key: str
@@ -82,13 +81,13 @@ class AskRecord:
 
     @property
     def is_promised(self) -> bool:
-        """True if the room of its victims is promised to it."""
+        """True if its victims' amounts are promised to it."""
         return bool(self.reservation and self.reservation.promised)
 
     def lose_node(self) -> None:
-        """Release its node; a promise continues, if the ask may use another node.
+        """Release its node; a promise remains if the ask may use another node.
 
-        Victims that were to clear the node were stopped in vain: others may be stopped, and victims under
+        If victims had to clear the node, they were stopped in vain: others may be stopped, and victims under
         notice are spared.
         """
         kept = self.reservation
@@ -109,13 +108,13 @@ class AskRecord:
         self.reservation = None
 
     def resize(self, size: Amounts) -> None:
-        """Change its size; a promise keeps the part that the ask still requests."""
+        """Change its size; a promise keeps the amounts that the ask still requests."""
         self.size = size
         kept = self.reservation
         if kept is not None:
             still = {name: min(size.get(name, 0), value) for name, value in kept.promised.items()}
             promised = {name: value for name, value in still.items() if value}
-            # It is another ask from then on: answers of the RM about the old size do not apply to it.
+            # The RM's answers about the old size do not apply any more.
             self.reservation = replace(kept, promised=promised, idle_since=None, gives_way=False)
             if kept.promised and not (promised or kept.has_stopped):
                 self.triggered = False
@@ -129,7 +128,7 @@ class AskRecord:
 
     @property
     def ask_class(self) -> AskClass:
-        """The key of asks that fit alike, and share the answers of the RM."""
+        """The key of asks that fit on the same nodes, and share the answers of the RM."""
         return (tuple(sorted(self.size.items())), self.required_node, self.predicate, self.runs)
 
     @property
@@ -140,17 +139,17 @@ class AskRecord:
 
 @dataclass
 class NoticedUnit:
-    """Victims that are spared together: none, once one of them was `stopped`."""
+    """Victims that are spared together; after one of them was `stopped`, none is spared."""
 
     stopped: bool = False
 
 
 @dataclass
 class NoticeRecord:
-    """What the RM of a victim was told: it is stopped at a time in unix seconds, with the message.
+    """A notice to the RM of a victim: the deadline in Unix seconds, and the message.
 
-    The RM may have `answered` that it may be earlier. `size` and `lost` are what its leaf may lose less
-    meanwhile.
+    The RM may have `answered` with an earlier time. `size` and `lost` count against the limit of losses of
+    its leaf meanwhile.
     """
 
     deadline: float
@@ -165,12 +164,12 @@ class NoticeRecord:
 
 @dataclass
 class AllocationRecord:
-    """An allocation: the ask as it was, its node, and the state that it is in.
+    """An allocation: the ask at its placement, its node and its state.
 
-    `number` says which of all bookings it was. `requested` is when it was asked for, or when the
-    placeholder was whose place it `took`. `started` is when it was booked first. Nobody counts on a
-    victim that `is_let_go`. Its work up to the `checkpoint` is kept, and it `began` then, as its RM says.
-    `passed` is the ask with a start that it passed: application, key and the start.
+    `number` counts bookings. `requested` is the time of its request, or that of the placeholder whose place
+    it `took`. `started` is the time of its first booking. A victim that `is_let_go` is not counted on. Its
+    work up to the `checkpoint` is saved, and `began` is its start as reported by the RM. `passed` is the ask
+    with a planned start that it overtook: application, key and that start.
     """
 
     ask: AskRecord
@@ -194,10 +193,10 @@ class AllocationRecord:
 
 @dataclass
 class PairRecord:
-    """A real ask that will replace a placeholder: neither an ask nor an allocation yet.
+    """A real ask that will replace a placeholder, and is neither an ask nor an allocation meanwhile.
 
-    `node_id` is the node on which it is booked, None where it will go to the placeholder's. Until
-    it is `linked` the RM has not agreed to the node, and the placeholder was not told to stop.
+    It is booked on `node_id`, None for the placeholder's node. Before it is `linked`, the RM has not accepted
+    the node, and the placeholder was not requested to stop.
     """
 
     ask: AskRecord
@@ -209,13 +208,13 @@ class PairRecord:
 
     @property
     def state(self) -> str:
-        """Its state."""
+        """`LINKED` or `MATCHED`."""
         return LINKED if self.linked else MATCHED
 
 
 @dataclass
 class GangRecord:
-    """An application's terms of its gang at its submission. `timeout` is in seconds."""
+    """The terms of an application's gang at its submission. `timeout` is in seconds."""
 
     ask: Amounts
     hard: bool
@@ -226,11 +225,11 @@ class GangRecord:
 class AppRecord:
     """An application with its asks and allocations.
 
-    `group` is the one that it counts for, decided when it came. Times are in unix seconds:
-    `backs_off_until` is the end of a back-off, `starts_until` that of a start in a state-aware
-    leaf. `nowhere` are the kinds of asks that found no node when they were looked at last. `wishes`
-    are those for victims, by kind, and `in_vain` what the RM refused to it after victims had ended.
-    `terms` are those of topology domains. `placeholders` are all that it ever had, `pairs` by the real ask.
+    `group` is charged for its usage, and fixed at submission. Times are in Unix seconds: `backs_off_until` is
+    the end of a back-off, `starts_until` the end of a start in a state-aware leaf. `nowhere` are the kinds of
+    asks without a node at their last try. `wishes` are searches for victims by kind, and `in_vain` the nodes
+    refused by the RM after victims had ended. `terms` are those of topology. `placeholders` are all that ever
+    existed; `pairs` are keyed by the real ask.
     """
 
     app_id: str
@@ -304,7 +303,7 @@ class AppRecord:
         self.add(ask)
 
     def priority(self) -> int:
-        """The highest priority of its pending asks; only for an application with asks."""
+        """The highest priority of its pending asks, of which there must be one."""
         return max(ask.priority for ask in self.asks.values())
 
     @property
@@ -331,23 +330,23 @@ class AppRecord:
         return next((p for p in self.pairs.values() if p.placeholder == placeholder), None)
 
     def booked(self) -> list[tuple[str, Amounts]]:
-        """The nodes with their bookings, including pairs, which count nowhere else."""
+        """The nodes with their bookings, including pairs, which are counted nowhere else."""
         own = [(one.node_id, one.ask.size) for one in self.allocations.values()]
         pairs = ((pair.node_id, pair.ask.size) for pair in self.pairs.values())
         return own + [(node_id, size) for node_id, size in pairs if node_id is not None]
 
     def trackers(self) -> list[tuple[str, str]]:
-        """The trackers in which it counts: its user's, and its group's if there is one."""
+        """The trackers to which it is charged: its user's, and its group's if there is one."""
         return [("user", self.user), *([("group", self.group)] if self.group else [])]
 
 
 @dataclass(eq=False)
 class NodeRecord:
-    """A node and its foreign allocations; our allocations are in the applications.
+    """A node and its foreign allocations; other allocations are in the applications.
 
-    `told` differs after every change that the RM knows of; till then `results` hold, empty for
-    «accepted», of asks of a class that are to be allocated, or (False) to have it reserved.
-    `given_up`: which one it was of all nodes that were reserved and are no more, 0 for none.
+    `told` rises with every change that the RM knows of; until then `results` hold, empty for acceptance.
+    Their key is the class, and whether the ask is to be allocated or the node reserved for it. `given_up` is
+    the number of its release among all released reservations, 0 for none.
     """
 
     node_id: str
@@ -369,13 +368,13 @@ class NodeRecord:
         return self.wanted and self.cordon is None
 
     def changed(self, *, narrowed: bool = True) -> None:
-        """Record a change by the RM; not `narrowed` if something was only removed."""
+        """Record a change by the RM; `narrowed` is False if something was only removed."""
         self.told += 1
         self.narrowed += narrowed
         self.results.clear()
 
     def holds(self, size: Amounts) -> bool:
-        """True if the amounts would fit on the empty node."""
+        """True if the amounts fit on the empty node."""
         return all(wanted <= self.capacity.get(name, 0) for name, wanted in size.items())
 
     def free(self) -> Amounts:

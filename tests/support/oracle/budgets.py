@@ -1,4 +1,4 @@
-"""Budgets over RMs: usage, summed from the records each time, and their members."""
+"""Budgets over RMs: usage, which is summed from the records each time, and their members."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -29,14 +29,14 @@ class Budgets:
     """The budgets of all RMs."""
 
     def __init__(self, partitions: Mapping[str, "PartitionOracle"]) -> None:
-        """Start without budgets, over these partitions."""
+        """Start without budgets; `partitions` are those of all RMs."""
         self.partitions = partitions
         self.budgets: dict[str, Budget] = {}
         self.floating: frozenset[str] = frozenset()
         self._names: dict[tuple[str, str], list[str]] = {}
 
     def take(self, command: SetBudgets | SetBudgetSlices) -> None:
-        """Set other budgets, or other slices of one."""
+        """Replace the budgets, or the slices of one budget."""
         self._names.clear()
         if isinstance(command, SetBudgets):
             self.budgets = {budget.name: budget for budget in command.budgets}
@@ -52,7 +52,7 @@ class Budgets:
         return {**capacity, **dict.fromkeys(self.floating, ENDLESS)}
 
     def names(self, partition: str, queue: str) -> list[str]:
-        """The budgets in which an application of the queue counts, with their ancestors."""
+        """The budgets to which an application of the queue is charged, with their ancestors."""
         found = self._names.get((partition, queue))
         if found is None:
             found = self._names[partition, queue] = self._names_of(partition, queue)
@@ -78,7 +78,7 @@ class Budgets:
         return used
 
     def bounds(self, here: "PartitionOracle", app: AppRecord, own: AskRecord | None) -> list[Bound]:
-        """All budgets of an application; the promise to its `own` ask is available to it."""
+        """All budgets of an application; amounts promised to its `own` ask are available."""
         found = []
         for name in self.names(here.name, app.queue):
             budget, rm = self.budgets[name], here.name.partition("]")[0]

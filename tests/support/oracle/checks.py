@@ -1,6 +1,6 @@
 """The checks of an application or an ask: §§ 4.5-4.6, 4.12, 7.4, 10.4-10.5.
 
-With `reserved` the ask's own promise is available to it.
+With `reserved` the amounts promised to the ask are available to it.
 """
 
 from support.oracle.backfill import lets
@@ -13,13 +13,13 @@ from support.oracle.usage import NOTHING, limit_for
 
 
 def within_maxima(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if it is within the maxima of its queues."""
+    """True if the ask is within the maxima of its queues."""
     own = _own(ask, reserved=reserved)
     return all(_within_max(look, path, ask, own) for path in lineage(app.queue))
 
 
 def exceeds_cluster_only(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if the ask exceeds the remainder of the whole cluster, and of no other queue."""
+    """True if the ask exceeds the remainder of the whole cluster, but no other maximum."""
     own = _own(ask, reserved=reserved)
     exceeded = [path for path in lineage(app.queue) if not _within_max(look, path, ask, own)]
     return exceeded == ["root"]
@@ -30,27 +30,27 @@ def _own(ask: AskRecord, *, reserved: bool) -> AskRecord | None:
 
 
 def may_be_asked_about(look: Look, ask: AskRecord) -> bool:
-    """True if the RM has no predicate, or does not owe too many answers."""
+    """True if the ask has no predicate, or the RM owes fewer answers than the maximum."""
     return ask.predicate is None or not look.full
 
 
 def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if it is within the limits of its user, its group and its budgets, those of hours too.
+    """True if the ask is within the limits of its user and group, and within its budgets, those of hours too.
 
-    Its leaf has to be open as well: preemption does not help against any of these.
+    Its leaf has to be open as well: preemption helps against none of these.
     """
     within = within_user_limits(look, app, ask, reserved=reserved)
     return within and not stops_for_good(look, app, ask, reserved=reserved)
 
 
 def within_user_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if it is within the limits of its user and its group."""
+    """True if the ask is within the limits of its user and its group."""
     own = _own(ask, reserved=reserved)
     return all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
 
 
 def stops_for_good(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if its leaf is closed, or its budgets are used up: no start is planned behind these."""
+    """True if its leaf is closed, or its budgets are used up: no start is planned for it."""
     if not look.queues[app.queue].is_open(look.now):
         return True
     used_up = any(
@@ -67,17 +67,17 @@ def stops_for_good(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool
 
 
 def first_like(app: AppRecord, ask: AskRecord) -> AskRecord:
-    """The first of the asks that are tried as one with this one: they may use what it holds."""
+    """The first ask of the same kind, whose planned start the kind may use."""
     return next((one for one in app.asks_in_order() if one.kind == ask.kind), ask)
 
 
 def is_behind(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if asks of the kind would delay a start that holds some of a maximum."""
+    """True if asks of the kind would delay a start that reserves some of a maximum."""
     return behind(look, app, ask, first_like(app, ask))
 
 
 def _within_max(look: Look, path: str, ask: AskRecord, own: AskRecord | None) -> bool:
-    """True if the ask stays within the queue's maximum: for root the cluster, strictly."""
+    """True if the ask is within the queue's maximum; for root, within types and amounts of the cluster."""
     used = look.usage.claimed(path, own)
     limit = look.usage.cluster if path == "root" else look.queues[path].max
     for name, wanted in ask.size.items():
@@ -104,10 +104,10 @@ def _within_limits_of(look: Look, app: AppRecord, path: str, ask: AskRecord, own
 
 
 def may_start(look: Look, app: AppRecord) -> bool:
-    """True if an accepted application may start to run beside the running ones.
+    """True if an accepted application may start in addition to the running ones.
 
     An allocating one already counts as running in its queues, and one with an allocation for its user and
-    group: what counts already passes (spec §§ 4.12, 10.5).
+    group: what counts already is not checked (spec §§ 4.12, 10.5).
     """
     for path in lineage(app.queue):
         most = look.queues[path].max_apps
@@ -124,7 +124,7 @@ def may_start(look: Look, app: AppRecord) -> bool:
 
 
 def is_further(look: Look, app: AppRecord) -> bool:
-    """True if the application would be one more where the number of running ones is bounded."""
+    """True if the application would add to a bounded number of running ones."""
     paths = lineage(app.queue)
     if not app.allocating and any(look.queues[path].max_apps for path in paths):
         return True
@@ -149,7 +149,7 @@ def takes(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
 
 
 def node_for(look: Look, ask: AskRecord) -> str | None:
-    """The first node in order that accepts the ask."""
+    """The first node in order that accepts the ask; None without one."""
     fitting = [node for node in look.nodes.values() if takes(look, node, ask)]
     return min(fitting, key=lambda node: node_key(look, node)).node_id if fitting else None
 
@@ -160,7 +160,7 @@ def refused(node: NodeRecord, ask: AskRecord, *, allocate: bool = True) -> bool:
 
 
 def refuses_place(node: NodeRecord, ask: AskRecord) -> bool:
-    """True if the RM has refused the ask on the node by an answer; a missing one does not count."""
+    """True if the RM has refused the ask on the node in an answer; missing answers do not count."""
     return node.results.get((ask.ask_class, True), "") not in ("", NO_ANSWER)
 
 
@@ -170,7 +170,7 @@ def is_open(look: Look, node: NodeRecord) -> bool:
 
 
 def fits(look: Look, node: NodeRecord, ask: AskRecord, kept: Amounts = NOTHING) -> bool:
-    """True if the node has room for the ask beside others, and the RM has not refused it."""
+    """True if the ask fits on the node beside others, and the RM has not refused the node."""
     available = dict(look.usage.available[node.node_id])
     add_to(available, {name: -value for name, value in kept.items()})
     return (

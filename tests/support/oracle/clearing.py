@@ -59,7 +59,7 @@ def _gives_way(ask: AskRecord, one: AllocationRecord) -> bool:
 def _rank_there(
     ask: AskRecord, app: AppRecord, together: list[AllocationRecord], step: int
 ) -> tuple[object, ...]:
-    """The order of victims: steps first, the highest before all; then kind, priority, youth and size."""
+    """The order of victims: steps of gangs from the highest down, then kind, priority, youth and size."""
     asks = [one.ask for one in together]
     kind = max(2 if one.terms.originator else 0 if one.terms.itself else 1 for one in asks)
     shared = sum(one.size.get(name, 0) for one in asks for name in ask.size)
@@ -71,7 +71,7 @@ def _rank_there(
 
 
 def _used_in_the_end(look: Look, name: str) -> int:
-    """The total usage after all victims have ended and their beneficiaries are placed."""
+    """The usage once all victims have ended and the asks that need them are placed."""
     apps = look.apps.values()
     stopping = [one for app in apps for one in app.allocations.values() if one.state in VICTIMS]
     promised = [

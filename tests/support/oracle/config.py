@@ -1,6 +1,6 @@
 """The oracle's view of a configuration: only the parts that its worlds use.
 
-Read with PyYAML and nothing of ours, so that a fault of our parser is detected.
+It is read with PyYAML and without the product's code, so that a fault of the parser is detected.
 """
 
 import json
@@ -57,7 +57,7 @@ def node_order(partition: dict[str, Any]) -> NodeOrder:
 
 
 def preempts(partition: dict[str, Any]) -> bool:
-    """True if asks may preempt others, apart from those that require their node."""
+    """True if asks may preempt others; those that require a node always may."""
     return bool((partition.get("preemption") or {}).get("enabled", True))
 
 
@@ -113,7 +113,7 @@ def _record(written: dict[str, Any], path: str, properties: dict[str, str]) -> Q
 
 
 def _promised(guaranteed: Amounts) -> Amounts:
-    """The guarantee in force; one of zeros only counts as none (§ 4.6)."""
+    """The guarantee in force; a guarantee of zeros only counts as none (§ 4.6)."""
     return guaranteed if any(guaranteed.values()) else {}
 
 

@@ -12,7 +12,7 @@ FOR_DRAIN = "preempting allocations to drain node: "
 
 
 def act(partition: PartitionOracle, command: SetNodeSchedulable | DrainNode, now: float) -> None:
-    """Carry out the act; a cordon of a removed node can only end."""
+    """Carry out the act; on a removed node only the end of a cordon has an effect."""
     node = partition.nodes.get(command.node_id)
     if isinstance(command, DrainNode):
         if node is not None:
@@ -30,7 +30,7 @@ def act(partition: PartitionOracle, command: SetNodeSchedulable | DrainNode, now
 
 
 def _cordon(partition: PartitionOracle, node: NodeRecord, cordon: CordonRecord) -> None:
-    """Cordon a node: only asks that require it are placed there, and it is reserved for no others."""
+    """Cordon a node: only asks that require it are placed there, and other reservations of it end."""
     if node.cordon is None:
         for app, key in partition.assumed_on(node):
             if app.waiting_ask(key).required_node is None:
@@ -52,9 +52,9 @@ def _set(partition: PartitionOracle, node: NodeRecord, cordon: CordonRecord | No
 
 
 def drain(partition: PartitionOracle, node_id: str, now: float) -> None:
-    """Stop the due allocations: each of the initial ones has its time until the deadline.
+    """Stop the allocations that are due: the times of the initial ones are spread up to the deadline.
 
-    For each that has ended by itself one less has to be stopped.
+    An allocation that ends by itself lowers the number of stops by one.
     """
     node = partition.nodes[node_id]
     cordon = node.cordon
@@ -90,7 +90,7 @@ def _may_go(one: AllocationRecord) -> bool:
 
 
 def _place(app: AppRecord, one: AllocationRecord) -> tuple[object, ...]:
-    """The order of stops: placeholders, opted-in ones, low priority, the youngest."""
+    """The order of stops: placeholders, then preemptable allocations, low priority, the youngest."""
     ask = one.ask
     spared = 2 * (not ask.terms.itself) + ask.terms.originator
     return (not ask.placeholder, spared, ask.priority, -ask.created, app.app_id, ask.key)

@@ -1,8 +1,8 @@
 """One pass in the words of the specification, §§ 8.2-8.7.
 
-It starts from nothing: usage is added up, queues, applications, asks and nodes are sorted. Asks
-with a reservation come first, then those that replace placeholders. Then the first ask wins that
-all checks let through and that has a node, or else is old enough to have one reserved.
+It adds up usage and sorts queues, applications, asks and nodes from scratch. Asks with a reservation are
+tried first, then those that replace placeholders. Then the first ask is chosen that passes all checks and has
+a node, or is old enough to have one reserved.
 """
 
 from dataclasses import replace
@@ -77,7 +77,7 @@ OVERDUE = 2.0
 
 
 class Decision(NamedTuple):
-    """An ask and its node, or a node and the ask that it is reserved for."""
+    """An ask and its node, or an ask and the node to reserve for it."""
 
     app_id: str
     key: str
@@ -87,9 +87,9 @@ class Decision(NamedTuple):
 
 
 class Search(NamedTuple):
-    """Victims were searched for an ask of this kind.
+    """A search for victims for an ask of this kind.
 
-    `kept`: of this likeness, if it was in vain because nodes are reserved for others.
+    `kept`: the likeness, if the search was in vain because nodes are reserved for others.
     """
 
     app_id: str
@@ -100,7 +100,7 @@ class Search(NamedTuple):
 
 
 class Waits(NamedTuple):
-    """No victims were searched, as asks of that likeness wait for reserved nodes."""
+    """A search for victims that was skipped, because asks of that likeness wait for reserved nodes."""
 
     app_id: str
     kind: Kind
@@ -112,14 +112,13 @@ Gathering = Together | GangQuestion | MemberDecision
 
 
 class Outcome(NamedTuple):
-    """What a pass comes to: a decision, and who has to back off, in the order in which that shows.
+    """The result of a pass: a decision, and the applications that back off, in order of effect.
 
-    `attempted` are the asks that were looked at and within the quota of their user, by application.
-    `nowhere` says of each kind that was looked at whether there is no node for it. `searches` are
-    those for victims, `waits` what is not searched for before a node is given up, `postponed` the
-    applications whose leaves had too many searches in this turn, `unplanned` are the kinds for
-    which no start was found, or is looked for now, and `pauses` those of a tired or whole pass up to each.
-    `looked` has the asks for which an earlier start was looked for.
+    `attempted` are the asks tried within their user's quota, by application. `nowhere` has for each tried
+    kind whether it has no node. `searches` are those for victims, `waits` those skipped until a node is
+    released, `postponed` the applications whose leaves had too many searches in this turn. `unplanned` are
+    the kinds without a start, or with a search for one, and `pauses` those at each back-off or end of the
+    pass. `looked` has the asks for which an earlier start was searched.
     """
 
     decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | StartQuestion | Gathering | None
@@ -135,7 +134,7 @@ class Outcome(NamedTuple):
 
 
 def decide(look: Look) -> Outcome:
-    """One pass over all queues; changes nothing."""
+    """The result of one pass over all queues, without any change."""
     if look.review_due is not None and look.now >= look.review_due + OVERDUE and look.nodes:
         return Outcome(review(look, None), [], {}, {}, [], [], [], [], [], [look.pauses])
     looked: list[Name] = []
@@ -158,9 +157,9 @@ def decide(look: Look) -> Outcome:
 
 
 def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | StartQuestion | None:
-    """The first ask that fits where its start is planned, or whose start is planned again.
+    """The first ask that fits at its planned start, or whose start is planned again.
 
-    `looked` has those for which an earlier start was looked for.
+    `looked` gets the asks for which an earlier start was searched.
     """
     for app, ask, shadow in holders(look.apps) if look.nodes else []:
         comes = app in apps_of_leaf(look, look.queues[app.queue], newcomers=False)
@@ -194,9 +193,9 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
 
 
 def _reserved_pass(look: Look) -> Decision | Preemption | GiveUp | None:
-    """The first reserved ask that fits on its node, or on another if it may be placed there (§ 8.6).
+    """The first reserved ask that fits on its node, or on another one if it may be placed there (§ 8.6).
 
-    Or the first that may not, and for which its node can be cleared (§ 9.5).
+    Otherwise the first one for which its required node can be cleared (§ 9.5).
     """
     for app in apps_in_order(look, newcomers=True):
         for ask in app.asks_in_order():
@@ -215,7 +214,7 @@ def _reserved_pass(look: Look) -> Decision | Preemption | GiveUp | None:
 def _decide_for_reserved(
     look: Look, app: AppRecord, ask: AskRecord, own: str | None
 ) -> Decision | Preemption | GiveUp | None:
-    """A full cluster is no reason not to clear the node; another full queue is."""
+    """The decision for one reserved ask: its node is cleared in a full cluster, but not for a full queue."""
     if within_maxima(look, app, ask, reserved=True):
         if behind(look, app, ask, None, reserved=True) or not may_be_asked_about(look, ask):
             return None
@@ -253,7 +252,7 @@ Chosen = Decision | Preemption | Hold | StartQuestion | Gathering | None
 def _decide_for(look: Look, app: AppRecord, outcome: Outcome) -> tuple[Chosen, bool]:
     """The application's first ask with a node, and whether the application backs off instead (§ 8.3).
 
-    An application that backs off has all asks before that one tried.
+    Earlier asks are all tried, even beyond the number after which the application backs off.
     """
     threshold = look.queues[app.queue].backoff
     outcome.attempted.setdefault(app.app_id, [])
@@ -303,9 +302,10 @@ def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tupl
 
 
 def _of_gang(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tuple[Chosen, bool]:
-    """Places for a whole gang, or for a member of one; or whether only nodes block it.
+    """Places for a whole gang, or for one member; and whether only nodes block it.
 
-    All asks placed together have to be within all quotas. Nothing is reserved, and nobody preempted.
+    All asks placed together have to be within all quotas. No node is reserved for them, and nothing
+    preempted.
     """
     nowhere = outcome.nowhere[app.app_id]
     whole = is_whole(look, app, ask)
@@ -328,7 +328,7 @@ def _of_gang(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tu
 
 
 def _for_member(look: Look, app: AppRecord, ask: AskRecord) -> MemberDecision | None:
-    """A node in a lost place, or in the domain of the gang, or any node if neither is required."""
+    """A node in a lost place or in the domain of the gang, or any node if neither is required."""
     place = first_place(look.places, app, ask)
     node_id = node_for_member(look, app, ask, place)
     if node_id is None and not (app.terms.required or app.terms.size):
@@ -337,9 +337,9 @@ def _for_member(look: Look, app: AppRecord, ask: AskRecord) -> MemberDecision | 
 
 
 def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Preemption | None:
-    """The victims for an ask that a queue's maximum or the nodes block (§ 9.2).
+    """The victims for an ask that is blocked by a queue's maximum or by the nodes (§ 9.2).
 
-    After a search in vain there is none for any ask of the kind for a while.
+    After a search in vain no ask of the kind preempts for a while.
     """
     leaf = look.queues[app.queue]
     age = look.now - ask.created
@@ -380,7 +380,7 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
 
 
 def _equals(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> int:
-    """The number of equal asks of the queue that may preempt now, including this one; four at most."""
+    """The number of equal asks of the queue that may preempt now, including this one; at most four."""
     leaf = look.queues[app.queue]
     if ask.predicate is not None or leaf.properties.get("reservation.exclusive") == "true":
         return 1
@@ -420,7 +420,7 @@ def _likeness(app: AppRecord, ask: AskRecord) -> Likeness:
 
 
 def _is_over(look: Look, ask: AskRecord, since: int) -> bool:
-    """True if a sufficiently late released node is available for the ask."""
+    """True if a node for the ask was released after the number `since`."""
     return any(
         node.given_up > since
         and node.schedulable
@@ -432,7 +432,7 @@ def _is_over(look: Look, ask: AskRecord, since: int) -> bool:
 
 
 def _with_question(look: Look, ask: AskRecord, found: Preemption, plans: list[Plan]) -> Preemption:
-    """The question to the RM first: about victims, or about nodes up to the first accepted one."""
+    """The preemption with its question to the RM, about victims or about nodes up to the first accepted."""
     if look.preemption.judged:
         return found._replace(plans=tuple(plans))
     nodes: list[str] = []

@@ -1,4 +1,4 @@
-"""Decisions carried out on the records of a partition."""
+"""Decisions, carried out on the records of a partition."""
 
 from support.oracle.backfill import Hold, Lapse, StartQuestion, holders, passed_by, started
 from support.oracle.books import (
@@ -33,9 +33,9 @@ def carry_out(
     decision: Decision | Replacement | Preemption | GiveUp | Hold | Lapse | StartQuestion | Gathering,
     now: float,
 ) -> int:
-    """Carry out a decision; return the number of allocations sent to the RM now.
+    """Carry out a decision; return the number of allocations sent to the RM at once.
 
-    Each placed allocation stores the start that it passed.
+    Each placed allocation stores the planned start that it overtook.
     """
     keys: list[str] = []
     if isinstance(decision, Together):
@@ -103,7 +103,7 @@ def _carry_out(
 
 
 def _place(partition: PartitionOracle, decision: Decision, now: float, *, asks: bool = True) -> bool:
-    """Place an ask on a node; return whether the RM gets it now, without a question first."""
+    """Place an ask on a node; return whether it is sent to the RM at once, without a question."""
     app, node = partition.apps[decision.app_id], partition.nodes[decision.node_id]
     ask = app.asks[decision.key]
     if ask.required_node is not None:
@@ -128,7 +128,7 @@ def _place(partition: PartitionOracle, decision: Decision, now: float, *, asks: 
 def _carry_out_of_gang(
     partition: PartitionOracle, decision: Together | GangQuestion | MemberDecision, now: float
 ) -> int:
-    """The same for a whole gang, or a member of one."""
+    """Carry out a decision about a whole gang or one member; return the number of allocations sent."""
     if isinstance(decision, Together):
         for key, node_id in decision.members:
             _place(partition, Decision(decision.app_id, key, node_id), now, asks=False)
@@ -155,9 +155,9 @@ def _ask_for_gang(partition: PartitionOracle, decision: GangQuestion) -> None:
 
 
 def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) -> None:
-    """The RM accepts a node: an allocation is made.
+    """Make an allocation, because the RM accepts its node.
 
-    Earlier answers of the RM about the node are void; later ones take it into account.
+    Earlier answers of the RM about the node are void; later ones take the allocation into account.
     """
     allocation = app.allocations[key]
     taken = [one for one in partition.places if one.app is app and one.taken_by == key]
@@ -205,7 +205,7 @@ def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> Non
 
 
 def _replace(partition: PartitionOracle, decision: Replacement, now: float) -> None:
-    """A real ask takes a placeholder's place, once the RM has agreed; or the placeholder stops."""
+    """Let a real ask replace a placeholder once the RM has agreed, or stop the placeholder."""
     app = partition.apps[decision.app_id]
     if decision.cancels:
         stop(partition, app, decision.placeholder, INCOMPATIBLE, counts=False)
@@ -227,7 +227,7 @@ def _replace(partition: PartitionOracle, decision: Replacement, now: float) -> N
 
 
 def link(partition: PartitionOracle, app: AppRecord, key: str) -> None:
-    """The real ask has a node; the RM is asked to stop the placeholder."""
+    """Link the real ask: the RM is requested to stop the placeholder."""
     pair = app.pairs[key]
     pair.linked = True
     app.allocations[pair.placeholder].state = RELEASING
@@ -259,7 +259,7 @@ def _ask(
 
 
 def _ask_to_plan(partition: PartitionOracle, decision: StartQuestion) -> None:
-    """The RM is asked about the node of a start, and about possible next ones."""
+    """Ask the RM about the node of a start, and about possible next nodes."""
     app = partition.apps[decision.app_id]
     ask = app.asks[decision.key]
     check = partition.checks.next(app.app_id, ask, partition.nodes, allocate=False)
@@ -271,7 +271,7 @@ def _ask_to_plan(partition: PartitionOracle, decision: StartQuestion) -> None:
 
 
 def _keep_other_room(partition: PartitionOracle, decision: GiveUp | Hold | Lapse, now: float) -> None:
-    """Room on other nodes is reserved from now on."""
+    """Reserve room on other nodes."""
     if isinstance(decision, GiveUp):
         _give_up(partition, decision, now)
     else:
@@ -279,7 +279,7 @@ def _keep_other_room(partition: PartitionOracle, decision: GiveUp | Hold | Lapse
 
 
 def _follow_start(partition: PartitionOracle, decision: Hold | Lapse, now: float) -> None:
-    """The ask holds another start, or none any more."""
+    """Replace or end the planned start of an ask."""
     ask = partition.apps[decision.app_id].asks[decision.key]
     if isinstance(decision, Lapse):
         ask.shadow = None
@@ -305,7 +305,7 @@ def _follow_start(partition: PartitionOracle, decision: Hold | Lapse, now: float
 
 
 def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:
-    """Release reservations without use."""
+    """Release reservations that are useless."""
     for kept, since, gives_way in decision.found:
         kept.idle_since, kept.gives_way = since, gives_way
     partition.claims = decision.claims
@@ -326,7 +326,7 @@ def _give_up(partition: PartitionOracle, decision: GiveUp, now: float) -> None:
 
 
 def _make_way(partition: PartitionOracle, node_id: str) -> None:
-    """An ask that requires the node ends reservations of other asks (spec § 8.7)."""
+    """End reservations of the node by other asks, for an ask that requires it (spec § 8.7)."""
     for _, ask in partition.reserved_asks():
         if ask.required_node is None and ask.reservation and ask.reservation.node_id == node_id:
             ask.lose_node()

@@ -1,4 +1,4 @@
-"""Topology domains, and packings of a gang in one, by exhaustive search."""
+"""Topology domains, and packings of a gang in one of them, by exhaustive search."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -53,7 +53,7 @@ def domains_at(look: Look, depth: int) -> list[Domain]:
 
 
 def slots(look: Look, node: NodeRecord, ask: AskRecord) -> int:
-    """The number of asks of this shape for which the node has room now."""
+    """The number of asks of this shape that fit on the node now."""
     if not takes(look, node, ask) or (ask.predicate is not None and refused(node, ask, allocate=False)):
         return 0
     kept = {} if ask.required_node is not None else look.usage.kept_on.get(node.node_id, {})
@@ -64,11 +64,11 @@ def slots(look: Look, node: NodeRecord, ask: AskRecord) -> int:
 def first_packing(
     rooms: int, wanted: tuple[int, ...], holds: Callable[[int, Sequence[int]], bool]
 ) -> list[tuple[int, ...]] | None:
-    """Numbers for each room, with as many of the first kind as possible in the first room, and so on."""
+    """The first numbers of each kind by room that hold, with as many as possible in the first rooms."""
     dead: set[tuple[int, tuple[int, ...]]] = set()
 
     def fillings(room: int, left: tuple[int, ...], chosen: tuple[int, ...]) -> Iterator[tuple[int, ...]]:
-        """The fillings of the room: as many as possible of the first kind first, and so on."""
+        """The fillings of the room, those with most of the first kind first."""
         if len(chosen) == len(left):
             yield chosen
             return
@@ -114,21 +114,21 @@ class Gang:
         return self.inside[domain]
 
     def slots_on(self, node: NodeRecord, kind: int) -> int:
-        """Slots of one kind on a node."""
+        """The number of asks of one kind that fit on a node."""
         if (node.node_id, kind) not in self.known:
             self.known[node.node_id, kind] = slots(self.look, node, self.kinds[kind][0])
         return self.known[node.node_id, kind]
 
     def slots_in(self, domain: Domain, kind: int) -> int:
-        """Slots of one kind."""
+        """The number of asks of one kind that fit in a domain."""
         return sum(self.slots_on(node, kind) for node in self.nodes_in(domain))
 
     def all_slots(self, domain: Domain) -> int:
-        """The slots of all kinds, each separately."""
+        """The numbers of asks of each kind that fit in a domain, each kind taken separately."""
         return sum(self.slots_in(domain, kind) for kind in range(len(self.kinds)))
 
     def holds(self, node: NodeRecord, kinds: Sequence[int], numbers: Sequence[int]) -> bool:
-        """True if the node has room for this number of each kind, one kind after the other."""
+        """True if these numbers of asks fit on the node, one kind after the other."""
         left = dict(self.look.usage.available[node.node_id])
         for kind, number in zip(kinds, numbers, strict=True):
             if number > self.slots_on(node, kind):
@@ -142,7 +142,7 @@ class Gang:
         return True
 
     def _may_fit(self, domain: Domain, counts: dict[int, int]) -> bool:
-        """False if there are too few slots of a kind, or if all nodes together have too little."""
+        """False if too few asks of a kind fit, or if all nodes together have too little room."""
         nodes = [n for n in self.nodes_in(domain) if any(self.slots_on(n, kind) for kind in counts)]
         left = total(self.look.usage.available[node.node_id] for node in nodes)
         for kind, number in counts.items():
@@ -154,7 +154,7 @@ class Gang:
         )
 
     def on_nodes(self, domain: Domain, counts: dict[int, int]) -> list[tuple[int, NodeRecord, int]] | None:
-        """Places of this number of each kind, the kind with the fewest slots first."""
+        """Nodes for these numbers of asks of each kind, the kind with the fewest slots first."""
         name = (domain, tuple(sorted(counts.items())))
         if name not in self.tried:
             self.tried[name] = self._on_nodes(domain, counts)
@@ -180,7 +180,7 @@ class Gang:
         ]
 
     def in_domain(self, domain: Domain) -> list[tuple[int, NodeRecord, int]] | None:
-        """Places of all members in the domain, with slices kept whole."""
+        """Nodes for all members in the domain, with undivided slices."""
         if not self.size:
             return self.on_nodes(domain, {kind: number for kind, (_, number) in enumerate(self.kinds)})
         slices = list(self._slices(domain))
@@ -213,7 +213,7 @@ class Gang:
             yield from [(kind, left, 1)] if left else []
 
     def _rooms(self, domain: Domain) -> list[Domain]:
-        """The domains for slices inside of the domain, or the domain itself where it is inside of one."""
+        """The domains for slices inside the domain, or the domain itself if slices contain it."""
         depth, path = domain
         if self.slice_depth <= depth:
             return [domain] if path[self.slice_depth - 1] else []

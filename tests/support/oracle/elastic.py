@@ -1,7 +1,6 @@
 """Elastic gangs: a minimum that starts together, and growth in whole steps (docs/topology.md).
 
-Nothing is counted incrementally: the members, and their steps, follow from the allocations in the order of
-booking.
+Members and their steps are derived from the allocations, in the order of booking.
 """
 
 from typing import NamedTuple
@@ -10,7 +9,7 @@ from support.oracle.books import VICTIMS, AllocationRecord, AppRecord, AskRecord
 
 
 class Elastic(NamedTuple):
-    """An application's elastic terms, in members; `most` 0 means no maximum."""
+    """An application's elastic terms, in numbers of members; `most` 0 means no maximum."""
 
     least: int
     most: int
@@ -23,7 +22,7 @@ class Elastic(NamedTuple):
 
 
 def elastic_of(tags: dict[str, str]) -> Elastic | None:
-    """The terms in the tags; worlds have no contradictions."""
+    """The terms in the tags, which the worlds never contradict."""
     least, most, step = (int(tags.get(f"licorne/gang-{name}", "0")) for name in ("min", "max", "step"))
     return Elastic(least, most, step or 1) if least else None
 
@@ -39,19 +38,19 @@ def members(app: AppRecord) -> list[AllocationRecord]:
 
 
 def staying(app: AppRecord) -> list[AllocationRecord]:
-    """The members that are no victims."""
+    """The members that are not victims."""
     return [one for one in members(app) if one.state not in VICTIMS]
 
 
 def grows(app: AppRecord) -> bool:
-    """True if the gang has its minimum, so that all further members are growth."""
+    """True if the gang has its minimum, so that further members are growth."""
     return app.elastic is not None and len(staying(app)) >= app.elastic.least
 
 
 def wanted(app: AppRecord) -> int:
     """The number of members to place together next: those missing in the minimum, or in a step.
 
-    0 if there would be too many then, with those that are being stopped.
+    It is 0 if the gang would exceed its maximum, where victims still count.
     """
     least, most, step = app.elastic
     stay = len(staying(app))
@@ -62,7 +61,7 @@ def wanted(app: AppRecord) -> int:
 
 
 def next_asks(app: AppRecord) -> list[AskRecord]:
-    """The asks to place together next, as far as they were submitted."""
+    """The asks to place together next, as far as they have been submitted."""
     return [ask for ask in app.asks_in_order() if is_member(app, ask)][: wanted(app)]
 
 

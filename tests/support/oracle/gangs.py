@@ -1,7 +1,7 @@
 """Gangs: placeholders, the real asks that replace them, and their counts (spec § 6).
 
-Nothing is counted incrementally. An application keeps all placeholders that it ever had, and the outcome of
-each; counts of a task group by state are computed on demand.
+An application stores all placeholders that it ever had, with their outcomes; the counts of a task group by
+state are computed on demand.
 """
 
 from typing import NamedTuple
@@ -75,19 +75,19 @@ def booked_placeholders(app: AppRecord) -> list[AllocationRecord]:
 
 
 def has_time(app: AppRecord) -> bool:
-    """True if a running timeout continues: a placeholder is on a node, or has not ended yet."""
+    """True if the timeout of placeholders still runs: one is on a node, or has not ended yet."""
     return bool(booked_placeholders(app)) or any(not ask.fate for ask in app.placeholders)
 
 
 def covers(app: AppRecord) -> bool:
-    """True if the application has all the placeholders that it requested (spec § 6.7)."""
+    """True if the application has all requested placeholders (spec § 6.7)."""
     booked = total(one.ask.size for one in booked_placeholders(app))
     shared = booked.keys() & app.gang.ask.keys()
     return bool(shared) and all(booked[name] == app.gang.ask[name] for name in shared)
 
 
 def seconds_left(milliseconds: int, tags: dict[str, str], now: float) -> float:
-    """The remaining time of placeholders, from an application's timeout and its own age (spec § 5.4)."""
+    """The remaining seconds of placeholders, from an application's timeout and its own age (spec § 5.4)."""
     seconds = milliseconds / 1000
     if milliseconds <= 0 or milliseconds * 1_000_000 > MOST_NANOSECONDS:
         seconds = DEFAULT_TIMEOUT
@@ -98,18 +98,18 @@ def seconds_left(milliseconds: int, tags: dict[str, str], now: float) -> float:
 
 
 def fits_below(limits: list[Amounts], wanted: Amounts) -> bool:
-    """True if the amounts are within every limit that bounds one of them."""
+    """True if the amounts are within every limit on one of their types."""
     return all(value <= limit.get(name, value) for limit in limits for name, value in wanted.items())
 
 
 def end_of(ask: AskRecord, fate: str) -> None:
-    """Record the final outcome of a placeholder that has ended, or was asked to stop."""
+    """Record the final outcome of a placeholder that has ended, or was requested to stop."""
     if ask.placeholder and not ask.fate:
         ask.fate = fate
 
 
 def unlink(app: AppRecord, key: str) -> AskRecord:
-    """A linked real ask is removed: its placeholder is stopped without a replacement."""
+    """Remove a linked real ask, so that its placeholder is stopped without a replacement."""
     pair = app.pairs.pop(key)
     end_of(app.allocations[pair.placeholder].ask, TIMED_OUT)
     return pair.ask

@@ -1,4 +1,4 @@
-"""What starts hold of maxima, for other asks and after a reload, in plain words."""
+"""Amounts of maxima that planned starts reserve, against other asks and after a reload."""
 
 from support.oracle.backfill import SLACK, ShadowRecord, holders, in_time, minus
 from support.oracle.books import Amounts, AppRecord, AskRecord, add_to
@@ -7,7 +7,7 @@ from support.oracle.order import Look
 
 
 def exceeds(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if a maximum has no room for the start when it comes."""
+    """True if a maximum will not have room for the start."""
     shadow: ShadowRecord = ask.shadow
     used = {name: 0 for name, value in ask.size.items() if value > 0}
     return any(
@@ -19,9 +19,9 @@ def exceeds(look: Look, app: AppRecord, ask: AskRecord) -> bool:
 def behind(
     look: Look, app: AppRecord, ask: AskRecord, own: AskRecord | None, *, reserved: bool = False
 ) -> bool:
-    """True if the ask would delay a start that holds some of a maximum; `own` holds one itself.
+    """True if the ask would delay a start that reserves some of a maximum; `own` has a start itself.
 
-    With `reserved` what is left free for the ask is its own.
+    With `reserved` the amounts promised to the ask are available to it.
     """
     for key, most in bounds(look, app).items():
         needs = dict(ask.size)
@@ -51,7 +51,7 @@ def _is_left(
     *,
     strictly: bool = False,
 ) -> bool:
-    """True if the amounts are free below the maximum when the start comes; with `strictly`, none of 0 too."""
+    """True if the amounts are free below the maximum at the start; with `strictly` also those of 0."""
     left = free_of(look, key, most)
     for app, one, since in charged(look, key):
         declared = shadow.planned < since + one.runs <= shadow.start

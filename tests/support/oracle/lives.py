@@ -1,4 +1,4 @@
-"""The life of an application: it starts, runs, completes, fails, leaves (§§ 5.1-5.4, 6)."""
+"""The life of an application: start, completion, failure, removal (§§ 5.1-5.4, 6)."""
 
 from support.oracle.backfill import mode, note_end
 from support.oracle.books import (
@@ -28,13 +28,13 @@ STOPPING_COMPLETE = "releasing placeholders on app complete"
 
 
 def run(partition: PartitionOracle, app: AppRecord) -> None:
-    """Let an application run: a real allocation was made, or all placeholders exist."""
+    """Run an application: a real allocation was made, or all placeholders exist."""
     app.state = "Running"
     partition.timers.cancel(("complete", app.app_id))
 
 
 def note_start(partition: PartitionOracle, app: AppRecord, now: float) -> None:
-    """The application starts in a state-aware leaf, or has started (spec § 5.2)."""
+    """Record that the application starts in a state-aware leaf, or has started (spec § 5.2)."""
     leaf = partition.queues[app.queue]
     if app.starts_until is not None:
         app.starts_until = None
@@ -53,10 +53,10 @@ def note_start(partition: PartitionOracle, app: AppRecord, now: float) -> None:
 def note_placeholder(
     partition: PartitionOracle, app: AppRecord, now: float, *, decided: bool = False
 ) -> None:
-    """A placeholder is on its node: its timeout begins, and the gang may be complete (§§ 6.3, 6.7).
+    """Record a placed placeholder: its timeout begins, and the gang may be complete (§§ 6.3, 6.7).
 
-    In a state-aware leaf the application starts when its gang is complete. Before that it may go on
-    as the oldest accepted one.
+    In a state-aware leaf the application starts when its gang is complete; before that it is tried as the
+    oldest accepted one.
     """
     timer = ("placeholders", app.app_id)
     if timer not in partition.timers:
@@ -98,7 +98,7 @@ def end_allocation(
 def _note_place(
     partition: PartitionOracle, app: AppRecord, ask: AskRecord, node: NodeRecord | None, now: float
 ) -> None:
-    """Let the next ask of its task group have the place of a member that was lost with its node."""
+    """Let the next ask of its task group use the place of a member that was lost with its node."""
     root, leaf = partition.queues["root"], partition.queues[app.queue]
     place = None if node is None else note_lost(app, ask, node, levels_of(root.properties))
     if place is not None:
@@ -110,7 +110,7 @@ def _note_place(
 def _take_place(
     partition: PartitionOracle, app: AppRecord, key: str, gone: AllocationRecord, now: float
 ) -> None:
-    """Place the real ask instead of a placeholder, unless its node was removed."""
+    """Place the real ask instead of a placeholder, unless the node was removed."""
     pair = app.pairs.pop(key)
     node_id = gone.node_id if pair.node_id is None else pair.node_id
     if node_id not in partition.nodes:
@@ -148,7 +148,7 @@ def settle(partition: PartitionOracle, app: AppRecord, now: float, *, real: bool
 
 
 def leave(partition: PartitionOracle, app: AppRecord, now: float) -> None:
-    """Remove an application without any remaining object."""
+    """Remove an application from which everything is gone."""
     partition.places = [place for place in partition.places if place.app is not app]
     del partition.apps[app.app_id]
     partition.timers.cancel(("complete", app.app_id))
@@ -157,7 +157,7 @@ def leave(partition: PartitionOracle, app: AppRecord, now: float) -> None:
 
 
 def remove(partition: PartitionOracle, app_id: str, now: float) -> None:
-    """The RM removes an application with its contents (spec § 5.1.3)."""
+    """Remove an application with its contents, for the RM (spec § 5.1.3)."""
     app = partition.apps.get(app_id)
     if app is None:
         return
@@ -174,7 +174,7 @@ def remove(partition: PartitionOracle, app_id: str, now: float) -> None:
     leave(partition, app, now)
 
 
-# Stops requested from the RM
+# Requests to stop
 
 
 def stop(
@@ -186,9 +186,9 @@ def stop(
     preempted: bool = False,
     counts: bool = True,
 ) -> None:
-    """Ask the RM to stop an allocation, with or without a preemptor.
+    """Request the RM to stop an allocation, with or without a preempting ask.
 
-    A placeholder `counts` as timed out from then on, or else once it has ended (spec § 6.5a).
+    A placeholder that `counts` is timed out from then on, others once they have ended (spec § 6.5a).
     """
     pair = app.pair_of(key)
     if pair is not None:
@@ -202,7 +202,7 @@ def stop(
 
 
 def _stop_placeholders(partition: PartitionOracle, app: AppRecord, message: str) -> None:
-    """Stop all placeholders without a request yet; asks wait no longer for cancelled ones."""
+    """Stop all placeholders that no real ask replaces; asks wait no longer for cancelled ones."""
     live = [key for key, one in app.allocations.items() if one.state == PLACEHOLDER]
     for key in live:
         stop(partition, app, key, message)
@@ -228,7 +228,7 @@ def placeholders_overdue(partition: PartitionOracle, app: AppRecord, now: float)
 
 
 def _drop_and_tell(partition: PartitionOracle, app: AppRecord, *, reals: bool) -> None:
-    """Drop asks in their order: placeholders without a node, or all."""
+    """Drop asks in order and inform the RM: placeholders without a node, or all asks."""
     for key in [*app.assumed_keys(), *app.matched_keys()]:
         if reals or app.waiting_ask(key).placeholder:
             partition.put_back(app, key)
@@ -244,7 +244,7 @@ def _drop_and_tell(partition: PartitionOracle, app: AppRecord, *, reals: bool) -
 
 
 def cut(partition: PartitionOracle, app: AppRecord, key: str) -> None:
-    """A linked real ask is removed, and its placeholder is stopped without a replacement."""
+    """Remove a linked real ask, and stop its placeholder without a replacement."""
     node_id = app.pairs[key].node_id
     unlink(app, key)
     if node_id is not None:

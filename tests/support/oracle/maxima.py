@@ -1,6 +1,6 @@
-"""Maxima of queues and limits of users and groups over time, in plain words: what starts hold of them.
+"""Maxima of queues and limits of users and groups over time, with the amounts that starts reserve.
 
-Everything is added up anew from the records for each question. Root's maximum is that of the nodes.
+Everything is added up from the records for each question. The maximum of root is the total of the nodes.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def bounds(look: Look, app: AppRecord) -> dict[Key, Amounts]:
 
 
 def counted(look: Look, key: Key) -> list[AppRecord]:
-    """The applications that count in the quota."""
+    """The applications charged to the quota."""
     return [
         app
         for app in look.apps.values()
@@ -43,7 +43,7 @@ def counted(look: Look, key: Key) -> list[AppRecord]:
 
 
 def free_of(look: Look, key: Key, most: Amounts) -> Amounts:
-    """What is neither booked nor promised."""
+    """The amounts that are neither booked nor promised."""
     free = dict(most)
     for app in counted(look, key):
         sizes = [one.ask.size for one in app.allocations.values()]
@@ -54,7 +54,7 @@ def free_of(look: Look, key: Key, most: Amounts) -> Amounts:
 
 
 def charged(look: Look, key: Key) -> Iterator[tuple[AppRecord, AskRecord, float]]:
-    """What is charged to the quota, with its starts."""
+    """The bookings charged to the quota, with their start times."""
     for app in counted(look, key):
         for one in app.allocations.values():
             yield app, one.ask, one.started
@@ -71,7 +71,7 @@ Held = list[tuple[AppRecord, AskRecord, "ShadowRecord"]]
 
 
 def binding(look: Look, app: AppRecord, ask: AskRecord, held: Held) -> list[Key]:
-    """The quotas in which it does not fit beside all other starts."""
+    """The quotas in which the ask does not fit beside all planned starts."""
     found = []
     for key, most in bounds(look, app).items():
         free = free_of(look, key, most)
@@ -84,7 +84,7 @@ def binding(look: Look, app: AppRecord, ask: AskRecord, held: Held) -> list[Key]
 
 
 def is_tight(look: Look, key: Key, most: Amounts, held: Held) -> bool:
-    """True if not all starts fit at once."""
+    """True if not all planned starts fit at once."""
     free = free_of(look, key, most)
     for other, one, _ in held:
         if key in bounds(look, other):
@@ -93,13 +93,13 @@ def is_tight(look: Look, key: Key, most: Amounts, held: Held) -> bool:
 
 
 def share(look: Look, app: AppRecord, other: AppRecord, held: Held) -> bool:
-    """True if both count in a quota in which not all starts fit at once."""
+    """True if both are charged to a quota in which not all planned starts fit at once."""
     shared = bounds(look, app).keys() & bounds(look, other).keys()
     return any(is_tight(look, key, bounds(look, app)[key], held) for key in shared)
 
 
 def is_due_below(look: Look, app: AppRecord, key: Key, needs: Amounts) -> bool:
-    """True if the lowest queue that guarantees a type is below the queue with the maximum, and has it due."""
+    """True if the ask is due in the lowest queue that guarantees a type, which is below the maximum."""
     for path in lineage(app.queue):
         if path == key or not isinstance(key, str):
             return False

@@ -15,7 +15,7 @@ MONDAY = 4 * 86400
 
 
 class Stretch(NamedTuple):
-    """The amounts of an owner from one time to another, in unix seconds."""
+    """The amounts of an owner over an interval, in Unix seconds."""
 
     begin: float
     end: float
@@ -23,9 +23,9 @@ class Stretch(NamedTuple):
 
 
 class Account:
-    """The intervals of one owner; `opening` is the value at the beginning of the first.
+    """The intervals of one owner; `opening` is the decayed usage at the begin of the first.
 
-    `former` is the account of the half-life before, if there was another.
+    `former` is the account under the previous half-life, if there was one.
     """
 
     def __init__(self, half_life: float, now: float) -> None:
@@ -56,7 +56,7 @@ class Account:
         return sums
 
     def start_over(self, half_life: float, now: float) -> None:
-        """Use another half-life from now on."""
+        """Use another half-life from now on; the present value remains."""
         if half_life != self.half_life:
             self.former = copy(self)
             self.opening, self.begin = self.decayed(now), now
@@ -64,7 +64,7 @@ class Account:
 
 
 class Memory:
-    """The usage that one partition remembers."""
+    """The past usage of one partition."""
 
     def __init__(self) -> None:
         """Start without usage."""
@@ -73,7 +73,7 @@ class Memory:
         self.hours: dict[tuple[str, str, str], list[Stretch]] = {}
 
     def advance(self, queues: dict[str, QueueRecord], apps: dict[str, AppRecord], now: float) -> None:
-        """Extend the present usage to now, if a queue has a half-life or a budget."""
+        """Extend the present usage to now, if a queue has a half-life or a budget of hours."""
         last, self.time = self.time, now
         if not any(queue.half_life or budgets(queue) for queue in queues.values()):
             return
@@ -119,7 +119,7 @@ class Memory:
             self.accounts.setdefault((app.queue, app.user), Account(half_life, now))
 
     def share(self, path: str, user: str, due: Amounts, now: float) -> float:
-        """Usage in hours of the share, as of the last whole second: the maximum over all types."""
+        """The usage in hours of the share, up to the last whole second: the maximum over all types."""
         account = self.accounts.get((path, user))
         if account is None:
             return 0.0
@@ -160,7 +160,7 @@ def _in_use(apps: dict[str, AppRecord], path: str, user: str) -> Amounts:
 
 
 def _half_life(queues: dict[str, QueueRecord], path: str, user: str) -> float:
-    """The half-life of an owner, which for a queue is its parent's; 0 for none."""
+    """The half-life of an owner: for a queue, the setting of its parent; 0 for none."""
     if user:
         leaf = queues[path]
         return leaf.half_life if leaf.is_leaf and leaf.app_order == "fair" else 0.0
@@ -169,7 +169,7 @@ def _half_life(queues: dict[str, QueueRecord], path: str, user: str) -> float:
 
 
 def budgets(queue: QueueRecord) -> list[tuple[str, str, int]]:
-    """The resource, window and hours of each budget of the queue itself."""
+    """The resource, window and hours of each budget that the queue itself has."""
     found = []
     for key, text in queue.properties.items():
         if key.startswith("budget."):

@@ -48,7 +48,7 @@ def noticed_units(partition: PartitionOracle, victims: Sequence[tuple[str, str]]
 def stop_victim(
     partition: PartitionOracle, app: AppRecord, key: str, message: str, now: float, unit: NoticedUnit
 ) -> None:
-    """Stop a victim, or give it a notice if its queue has one."""
+    """Stop a victim, or give notice of its stop if its queue has notices."""
     one = app.allocations[key]
     notice = seconds(partition.queues[app.queue].properties.get("preemption.notice", "0s"))
     if not notice or one.state != ALLOCATED:
@@ -78,7 +78,7 @@ def _stop_now(partition: PartitionOracle, app: AppRecord, key: str, message: str
 
 
 def look_after(partition: PartitionOracle, now: float) -> None:
-    """Some victims are no longer needed: decide at once whether they are spared."""
+    """Decide at once whether victims are spared, because some may not be needed any more."""
     for app in partition.apps.values():
         for key, one in app.allocations.items():
             if one.state == NOTICED and not _is_counted_on(partition, one) and not one.is_let_go:
@@ -115,9 +115,9 @@ def notice_over(partition: PartitionOracle, name: str, now: float) -> None:
 
 
 def _is_needed(partition: PartitionOracle, together: list[AllocationRecord], now: float) -> bool:
-    """True if an ask needs one of them, and all of its victims may still be stopped.
+    """True if an ask needs one of the unit's victims, and all victims of the ask may still be stopped.
 
-    If not, the promise to the ask ends, and other victims may be stopped for it.
+    Otherwise the promise to the ask ends, and other victims may be stopped for it.
     """
     for app, ask in partition.reserved_asks():
         kept = ask.reservation
@@ -135,7 +135,7 @@ def _is_needed(partition: PartitionOracle, together: list[AllocationRecord], now
 
 
 def ask_again(partition: PartitionOracle, now: float) -> None:
-    """Decide at once which victims are spared, as the reasons may have changed."""
+    """Decide at once which victims are spared, because the reasons may have changed."""
     found = [
         (one.notice.serial, app, key)
         for app in partition.apps.values()
@@ -147,7 +147,7 @@ def ask_again(partition: PartitionOracle, now: float) -> None:
 
 
 def ask_again_for(partition: PartitionOracle, ask: AskRecord, now: float) -> None:
-    """A beneficiary has another size or priority: decide at once whether its victims are spared."""
+    """Decide at once whether the victims of an ask with another size or priority are spared."""
     victims = [] if ask.reservation is None else ask.reservation.victims
     for app in partition.apps.values():
         for key, one in app.allocations.items():
@@ -156,7 +156,7 @@ def ask_again_for(partition: PartitionOracle, ask: AskRecord, now: float) -> Non
 
 
 def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: float) -> None:
-    """Process an answer of the RM: a victim is ready, or will be at a time, which counts once."""
+    """Process an answer to a notice: the victim is ready now or at a time; only the first answer counts."""
     app = partition.apps.get(answer.app_id)
     one = None if app is None else app.allocations.get(answer.key)
     if app is None or one is None or one.notice is None:
@@ -172,7 +172,7 @@ def take_word_of_notice(partition: PartitionOracle, answer: NoticeAnswer, now: f
 
 
 def note_checkpoint(one: AllocationRecord, ask: Ask, now: float) -> None:
-    """The RM reports the start of a running allocation, and its checkpoint."""
+    """Record a running allocation's start and checkpoint, as reported by the RM."""
     if "licorne/started" in ask.tags:
         one.began = min(now, float(ask.tags["licorne/started"]))
     if "licorne/checkpoint" in ask.tags:
@@ -182,7 +182,7 @@ def note_checkpoint(one: AllocationRecord, ask: Ask, now: float) -> None:
 
 
 def count_on(partition: PartitionOracle, before: AllocationRecord, after: AllocationRecord) -> None:
-    """Record another size of an allocation, which its beneficiary still needs."""
+    """Record another size of a victim, which the ask that needs it counts on."""
     after.notice, after.checkpoint, after.is_let_go = before.notice, before.checkpoint, before.is_let_go
     after.began = before.began
     asks: list[AskRecord] = [ask for _, ask in partition.reserved_asks()]

@@ -1,4 +1,4 @@
-"""Acts of operators on an application: hold, priority, move."""
+"""Acts of operators on an application: holds, priorities and moves."""
 
 from licorne_core.extensions.holds.messages import ChangeApplication, HoldApplication
 from support.oracle.books import AppRecord
@@ -11,7 +11,7 @@ from support.oracle.usage import Usage, group_of, limit_for
 
 
 def hold(partition: PartitionOracle, command: HoldApplication) -> None:
-    """Hold the application: its asks are not tried, and no node is reserved for them."""
+    """Hold the application: its asks are skipped, and no node is reserved for them."""
     app = partition.apps.get(command.app_id)
     if app is None or app.state == "Failing":
         return
@@ -45,7 +45,7 @@ def change(partition: PartitionOracle, command: ChangeApplication, now: float) -
 
 
 def _give_priority(partition: PartitionOracle, app: AppRecord, now: float) -> None:
-    """Set the priority: a pending ask becomes another ask at its place, and bookings count by it."""
+    """Set the priority: a pending ask becomes another one in the same place, and bookings use it."""
     asks = [*app.asks.values(), *(one.ask for one in app.allocations.values())]
     asks += [pair.ask for pair in app.pairs.values()]
     for ask in sorted(asks, key=lambda ask: ask.place):
@@ -58,9 +58,9 @@ def _give_priority(partition: PartitionOracle, app: AppRecord, now: float) -> No
 
 
 def _takes(partition: PartitionOracle, app: AppRecord, leaf: QueueRecord | None) -> bool:
-    """True if the leaf accepts the application, which has no allocation, like a new one.
+    """True if the leaf accepts the application, without its allocations, like a new one.
 
-    A running one must not exceed the maximum there.
+    A running application must not exceed the leaf's maximum.
     """
     if leaf is None or not leaf.is_leaf or app.allocations or app.pairs:
         return False
@@ -92,7 +92,7 @@ def _runs_too_many(partition: PartitionOracle, app: AppRecord, above: list[Queue
 
 
 def _move(partition: PartitionOracle, app: AppRecord, path: str, now: float) -> None:
-    """Move the application to the other leaf, where it waits as before."""
+    """Move the application to another leaf, where it waits as before."""
     before, app.queue = app.queue, path
     _give_up_reservations(app)
     app.wishes, app.in_vain = {}, {}

@@ -17,33 +17,32 @@ SCHEDULABLE = ("Accepted", "Running")
 
 
 class MustAsk(Protocol):
-    """True if the RM has to agree before the node is used by, or reserved for, the ask."""
+    """True if the RM has to agree before the ask uses the node, or has it reserved."""
 
     def __call__(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
-        """Whether the RM must be asked."""
+        """Whether the RM must be asked first."""
         ...
 
 
 class ClaimRecord(NamedTuple):
-    """Reservations give way to an ask like `ask`, for asks of these kinds of applications."""
+    """An ask to which reservations yield, with the kinds and applications of equal asks."""
 
     ask: AskRecord
     kinds: list[tuple[AppRecord, Kind]]
 
 
 class Look(NamedTuple):
-    """All that a decision depends on.
+    """All inputs of a decision.
 
-    `as_fifo`: state-aware leaves are as fifo ones. `reserving`: nodes may be reserved. `full`: so
-    many asks are assumed that no more should be. `is_silent_about`: nodes are passed over for a
-    class because the RM did not answer. `must_ask` is whether the RM has to agree to a node first.
-    `preemption` is what is known of preemption. `review_due` is since when reservations are to be
-    reviewed. `claims` are those to which reservations yield. `memory` is the earlier usage. `budgets_of`
-    has the budgets of an application, for one of its asks or for any. `runs` are the latest runs by leaf
-    and size, `last_runs` those of a user's last applications, and `pauses` those of asks without a start.
-    `places` are those of lost gang members, `is_asked` is whether the RM is being asked about nodes for the
-    whole gang, or a start, of an application; for so many it is that are to have a start and have none
-    (`asked_for_starts`).
+    `as_fifo`: state-aware leaves act like fifo ones. `reserving`: nodes may be reserved. `full`: the maximum
+    of assumed asks is reached. `is_silent_about`: the RM did not answer for a class, so nodes are skipped.
+    `must_ask`: the RM has to agree to a node first. `preemption` is the partition's state of preemption.
+    `review_due` is the time since when a review of reservations is due. `claims` are those to which
+    reservations yield. `memory` is the past usage. `budgets_of` has the budgets of an application, for one of
+    its asks or for any. `runs` are the latest runtimes by leaf and size, `last_runs` those of a user's last
+    applications, and `pauses` those of asks without a start. `places` are those of lost gang members.
+    `is_asked`: the RM is being asked about nodes for a whole gang, or a start, of an application.
+    `asked_for_starts` counts applications whose first start waits for an answer.
     """
 
     queues: dict[str, QueueRecord]
@@ -79,8 +78,8 @@ def apps_in_order(
 ) -> Iterator[AppRecord]:
     """Applications with pending asks below a queue, in the order of tries.
 
-    With `newcomers` those too that a state-aware or strict leaf does not let in yet. With `runtime` those
-    of fifo leaves are in the order of that.
+    With `newcomers`, applications that a state-aware or strict leaf does not admit yet are included. With
+    `runtime`, applications of fifo leaves are ordered by it.
     """
     queue = look.queues[path]
     if queue.is_leaf:
@@ -96,7 +95,7 @@ def apps_in_order(
 
 
 def queue_key(look: Look, path: str, priority_first: bool) -> tuple[Any, ...]:
-    """Priority and share, then the larger pending, then the path."""
+    """The sort key: priority and share, then the larger pending amounts, then the path."""
     priority = look.usage.waiting_priority[path]
     assert priority is not None, f"{path} is sorted though nothing waits in it"
     share = shares_of(look, path)
@@ -111,7 +110,7 @@ def queue_key(look: Look, path: str, priority_first: bool) -> tuple[Any, ...]:
 
 
 def _fair(look: Look, path: str) -> float:
-    """The decayed usage by share and weight; infinite for weight 0."""
+    """The decayed usage, divided by share and weight; infinite for weight 0."""
     weight = look.queues[path].weight
     return look.memory.share(path, "", _due(look, path), look.now) / weight if weight else inf
 
@@ -121,7 +120,7 @@ def _due(look: Look, path: str) -> Amounts:
 
 
 def shares_of(look: Look, path: str) -> list[float]:
-    """The queue's usage divided by its share, the largest first, of all used types."""
+    """The queue's usage divided by its share, for all used types, the largest first."""
     return _parts(look.usage.allocated[path], _due(look, path))
 
 
@@ -133,7 +132,7 @@ def _parts(amounts: Amounts, due: Amounts) -> list[float]:
 
 
 def fair_max(look: Look, path: str) -> Amounts:
-    """The cluster, overridden on the way down by each queue's maximum."""
+    """The amounts of the cluster, overridden by the maximum of each queue from root down."""
     result = {name: value for name, value in look.usage.cluster.items() if value}
     for ancestor in reversed(lineage(path)):
         result.update(look.queues[ancestor].max)
@@ -166,7 +165,7 @@ def apps_of_leaf(
 
 
 def user_key(look: Look, first: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
-    """Sort key of a user of a fair leaf by their first application: its priority, then the user's usage."""
+    """The sort key of a user of a fair leaf by its first application: its priority, then the user's usage."""
     priority = -leaf.priority_of(first, look.now) if leaf.priority_first else 0
     due = _due(look, leaf.path)
     used = look.memory.share(leaf.path, first.user, due, look.now) if leaf.half_life else 0.0
@@ -175,7 +174,7 @@ def user_key(look: Look, first: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]
 
 
 def _without_newcomers(apps: list[AppRecord]) -> list[AppRecord]:
-    """The accepted applications; of the others the oldest, unless another is still starting."""
+    """The running applications, and the oldest accepted one unless another application is starting."""
     accepted = [app for app in apps if app.state == "Accepted" and not app.held]
     if any(app.starts_until is not None for app in apps):
         let_in = []
@@ -185,12 +184,12 @@ def _without_newcomers(apps: list[AppRecord]) -> list[AppRecord]:
 
 
 def app_key(look: Look, app: AppRecord, leaf: QueueRecord) -> tuple[Any, ...]:
-    """Priority, usage (fair only), submission time, id; before all, whether it only grows."""
+    """The sort key: whether it only grows, then priority, usage (fair only), submission time, id."""
     return (grows(app), *_key_of(look, app, leaf))
 
 
 def _passing_key(look: Look, app: AppRecord, leaf: QueueRecord, runtime: float) -> tuple[Any, ...]:
-    """Sort key: priority if that precedes, expected runtime, then as usual."""
+    """The sort key: priority if it precedes, the expected runtime, then the usual key."""
     usual = _key_of(look, app, leaf)
     return (grows(app), usual[0] if leaf.priority_first else 0, runtime, *usual)
 
@@ -221,9 +220,9 @@ def _fair_usage(look: Look, app: AppRecord, leaf: QueueRecord) -> list[float]:
 
 
 def node_key(look: Look, node: NodeRecord) -> tuple[float | list[float], float, str]:
-    """How full the node's groups are, if it has any, and the node itself, negative where nodes are packed.
+    """The sort key: the fullness of the node's groups, if any, that of the node, then its id.
 
-    Then its id.
+    Fullness is negative where nodes are packed.
     """
     used = _fullness(look, node)
     kind, _, attribute, groupings, _ = look.node_order
@@ -240,7 +239,7 @@ def node_key(look: Look, node: NodeRecord) -> tuple[float | list[float], float, 
 
 
 def _steps(look: Look, node: NodeRecord, names: tuple[str, ...]) -> float:
-    """The sixteenths of the node's group that are used, of the scarcest type, rounded up."""
+    """The sixteenths of the scarcest type that are used in the node's group, rounded up."""
     if not node.attributes.get(names[-1]):
         return inf
     group = [
@@ -257,7 +256,7 @@ def _steps(look: Look, node: NodeRecord, names: tuple[str, ...]) -> float:
 
 
 def _fullness(look: Look, node: NodeRecord) -> float:
-    """How full the node is, weighted."""
+    """The weighted fullness of the node."""
     available = look.usage.available[node.node_id]
     taken = weight_sum = 0.0
     for name, weight in look.node_order.weights:
@@ -269,7 +268,7 @@ def _fullness(look: Look, node: NodeRecord) -> float:
 
 
 def fit_key(look: Look, node: NodeRecord, size: Amounts) -> tuple[float, float | list[float], float, str]:
-    """The missing amount on the node (spec § 8.5), then the node order."""
+    """The sort key: the missing amount on the node (spec § 8.5), then the node order."""
     available = look.usage.available[node.node_id]
     score = 0.0
     for name, wanted in sorted(size.items()):

@@ -1,4 +1,4 @@
-"""One partition as the oracle sees it: queues, nodes, applications, deadlines (spec §§ 2.7, 3-5, 7).
+"""One partition of the oracle: queues, nodes, applications, deadlines (spec §§ 2.7, 3-5, 7).
 
 Deadlines are in one list that is searched each time.
 """
@@ -26,7 +26,7 @@ Name = tuple[str, str]
 
 
 class Timers:
-    """At most one deadline for each name, in unix seconds."""
+    """At most one deadline for each name, in Unix seconds."""
 
     def __init__(self) -> None:
         """Start without deadlines."""
@@ -47,7 +47,7 @@ class Timers:
         self._due.pop(name, None)
 
     def take(self, now: float) -> Name | None:
-        """The name that is due first, and was set first; its deadline ends."""
+        """Remove and return the first name that is due, of equal ones the first set; None if none is due."""
         first = min(self._due, key=lambda name: self._due[name], default=None)
         if first is None or self._due[first][0] > now:
             return None
@@ -56,7 +56,7 @@ class Timers:
 
 
 def look_again(partition: "PartitionOracle", node: NodeRecord, now: float) -> None:
-    """Plan a check of a drained node, where an allocation may have to be stopped."""
+    """Plan a check of a drained node, where allocations may have to be stopped."""
     if node.cordon is not None and node.cordon.drains and node.cordon.deadline is not None:
         partition.timers.set(("drain", node.node_id), now)
 
@@ -74,7 +74,7 @@ class Made(NamedTuple):
 
 
 class Released(NamedTuple):
-    """A message to the RM about an end, or a request to end."""
+    """A message to the RM that an allocation has ended or has to end."""
 
     app_id: str
     key: str
@@ -85,12 +85,11 @@ class Released(NamedTuple):
 class PartitionOracle:
     """The records of one partition.
 
-    `reserving`: nodes are reserved. `policy`: how the RM is asked about nodes, None for not at all.
-    `most_assumed`: asks that may wait for its answers at a time, and while it is `unheard`, as it
-    was silent in the end and that counts as refusal. `made` and `released` are what the RM was told
-    while the present command was handled. `packs`: groupings and types by which `auto` has the fullest
-    first, as the core says; None while it has the emptiest node first. `may_be_whole`: the groupings that
-    gangs have wanted since the core last had none of them.
+    `reserving`: nodes may be reserved. `policy`: how the RM is asked about nodes, None for no questions.
+    `most_assumed`: the maximum of asks that wait for answers, and the one while the RM is `unheard`, that is,
+    was silent where silence counts as refusal. `made` and `released` are the messages to the RM during the
+    present command. `packs`: groupings and types by which the core's `auto` packs, None while it spreads.
+    `may_be_whole`: the groupings that gangs have wanted since the core last had none.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class PartitionOracle:
         policy: PredicatePolicy | None,
         most_assumed: tuple[int, int],
     ) -> None:
-        """An empty partition, under its `bare` name."""
+        """An empty partition with the `bare` name."""
         self.rm_id = rm_id
         self.name = f"[{rm_id}]{bare}"
         self.budgets = budgets
@@ -145,7 +144,7 @@ class PartitionOracle:
     def reload(self, config: dict[str, Any], now: float) -> None:
         """Apply another configuration; queues missing in it drain (spec § 2.7)."""
         new = queue_records(config)
-        # Root keeps the number of applications that it was created with (spec § 2.7.3).
+        # Root keeps the maximum of applications that it was created with (spec § 2.7.3).
         new["root"].max_apps = self.queues["root"].max_apps
         for path, queue in self.queues.items():
             if queue.managed and path not in new:
@@ -201,7 +200,7 @@ class PartitionOracle:
         self._follow_tags(leaf, tags)
         wanted = dict(new.placeholder_ask)
         if any(wanted.values()) and not self._may_come(path, wanted):
-            # The leaf is as it was, and no queue is there that was not before.
+            # The leaf is unchanged, and created queues are removed again.
             if not leaf.managed:
                 leaf.brought = brought
                 self._follow_template(leaf)
@@ -219,12 +218,12 @@ class PartitionOracle:
         self.apps[new.app_id] = app
 
     def _may_come(self, path: str, wanted: Amounts) -> bool:
-        """True if a gang may run in the leaf, and can ever be complete there (spec § 6.1)."""
+        """True if a gang may run in the leaf, and can be complete there (spec § 6.1)."""
         limits = [self.queues[above].max for above in lineage(path)]
         return self.queues[path].app_order != "fair" and fits_below(limits, wanted)
 
     def _place(self, name: str) -> str | None:
-        """The leaf that the `provided` rule finds or makes for a full path."""
+        """The leaf that the `provided` rule finds or creates for a full path; None if it has none."""
         queue = self.queues.get(name)
         if queue is not None:
             return name if queue.is_leaf and not queue.draining else None
@@ -276,12 +275,12 @@ class PartitionOracle:
         app.allocations[ask.key] = AllocationRecord(ask, node_id, state, self.bookings, requested, started)
 
     def put_back(self, app: AppRecord, key: str) -> None:
-        """Return an assumed or matched ask to pending, whatever the RM answers later."""
+        """Return an assumed or matched ask to the pending ones; later answers of the RM have no effect."""
         self.checks.let_go(app.app_id, key)
         put_back(app, key)
 
     def put_back_unfitting(self, node: NodeRecord) -> None:
-        """Roll back the latest assumed asks first, because the RM has used room on the node."""
+        """Roll back assumed asks, the latest first, because the RM has used room on the node."""
         for app, key in reversed(self.assumed_on(node)):
             available = Usage(self.queues, self.apps, self.nodes).available[node.node_id]
             if any(available.get(name, 0) < 0 for name in app.waiting_ask(key).size):
@@ -310,9 +309,9 @@ class PartitionOracle:
         return sum(len(app.assumed_keys()) + len(app.matched_keys()) for app in self.apps.values())
 
     def must_ask(self, ask: AskRecord, node: NodeRecord, *, allocate: bool) -> bool:
-        """True if the RM has to accept first.
+        """True if the RM has to accept the node first.
 
-        If others are assumed, its earlier answers about the node do not count.
+        If other asks are assumed there, its earlier answers about the node do not count.
         """
         known = (ask.ask_class, allocate) in node.results
         known = known and not (allocate and self.assumed_on(node))
@@ -325,11 +324,11 @@ class PartitionOracle:
         self.made.append(Made(app.app_id, key, app.allocations[key].node_id))
 
     def tell_released(self, app: AppRecord, key: str, termination: str, message: str) -> None:
-        """Send the RM an end, or a request to end."""
+        """Send the RM that an allocation has ended, or has to end."""
         self.released.append(Released(app.app_id, key, termination, message))
 
     def note_sent(self, number: int, now: float) -> None:
-        """The checks up to this number were written: each has a deadline from now on."""
+        """Start the deadlines of the checks up to this number, which were written."""
         waiting: dict[int, PredicateCheck | VictimCheck] = {
             **self.checks.open,
             **self.judging.open,

@@ -1,6 +1,6 @@
 """Time and answers: changes of one partition without a decision (spec §§ 5.4, 8.3-8.6, 8.12).
 
-An autoscaler gets reports of asks within their quota that no node can host.
+An autoscaler is sent the asks within their quota that no node can host.
 """
 
 from licorne_core.messages.commands import FailMode
@@ -38,10 +38,10 @@ Quota = tuple[str, str, str]
 
 
 def newly_waiting(look: Look) -> list[tuple[str, str]]:
-    """Application and key of the asks to report to the RM, which count as reported then.
+    """Application and key of the asks to report to the RM, which are marked as reported.
 
-    Asks count as long as they fit in all maxima except the size of the cluster, after those before them; of
-    each kind of an application no more are reported than fit.
+    An ask counts if it fits in all maxima, except the size of the cluster, after the asks before it; for each
+    kind of an application no more are reported than fit.
     """
     told: list[tuple[str, str]] = []
     left: dict[Quota, Amounts] = {}
@@ -64,7 +64,7 @@ def newly_waiting(look: Look) -> list[tuple[str, str]]:
 
 
 def _kinds(app: AppRecord) -> list[list[AskRecord]]:
-    """The application's asks by kind, in order, without those that wait for placeholders."""
+    """The application's asks by kind, in order, without asks that wait for placeholders."""
     kinds: dict[Kind, list[AskRecord]] = {}
     for ask in to_be_tried(app):
         kinds.setdefault(ask.kind, []).append(ask)
@@ -85,7 +85,7 @@ def _bounds(look: Look, app: AppRecord) -> list[tuple[Quota, Amounts]]:
 
 
 def _room(look: Look, left: dict[Quota, Amounts], quota: Quota, bound: Amounts) -> Amounts:
-    """The remainder of a maximum after allocated and previously used amounts."""
+    """The remainder of a maximum after allocated amounts and those of earlier asks."""
     kind, _, path = quota
     used = look.usage.claimed(path) if kind == "queue" else look.usage.claimed_of(quota)
     if quota not in left:
@@ -94,7 +94,7 @@ def _room(look: Look, left: dict[Quota, Amounts], quota: Quota, bound: Amounts) 
 
 
 def _take(rooms: list[Amounts], asks: list[AskRecord]) -> int:
-    """The number of asks of one size that fit in all rooms; they use that room."""
+    """The number of asks of one size that fit in all rooms, from which their amounts are taken."""
     size = asks[0].size
     fitting = len(asks)
     for room in rooms:
@@ -113,7 +113,7 @@ PUT_OFF = ("inspect", "complete", "placeholders", "drain", "notice")
 
 
 def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[tuple[str, str]]:
-    """Handle due deadlines in order; returns asks that wait for more nodes."""
+    """Handle deadlines that are due, in order; return asks that wait for more nodes."""
     waiting: list[tuple[str, str]] = []
     while (due := partition.timers.take(now)) is not None:
         what, name = due
@@ -150,7 +150,7 @@ def _on_time(partition: PartitionOracle, what: str, name: str, now: float, *, on
         app_id, _, key = name.partition(" ")
         app = partition.apps.get(app_id)
         ask = None if app is None else app.asks.get(key)
-        # It may have been removed, and another ask may have its key.
+        # The ask may have been removed, and another ask may have its key.
         if app and ask and ask.rests_until is not None and ask.rests_until <= now:
             app.wake(ask)
     elif what == "notice":
@@ -205,7 +205,7 @@ def take_answer(
 
 
 def _agreed(partition: PartitionOracle, check: PredicateCheck, refused: dict[str, str]) -> dict[str, int]:
-    """The plans that the RM accepts: it has not changed the node since, or had accepted before."""
+    """The plans accepted by the RM: the node has not changed since, or was accepted before."""
     assert check.victims is not None
     name = (check.ask_class, False)
     asked = {node.node_id: node for node in check.nodes}
@@ -223,9 +223,9 @@ def _agreed(partition: PartitionOracle, check: PredicateCheck, refused: dict[str
 
 
 def _give_up(partition: PartitionOracle, last: int, now: float, *, on_hold: bool) -> None:
-    """The RM missed the deadline of checks written together, which counts by the fail mode.
+    """Handle the missed deadline of checks written together, by the fail mode.
 
-    The RM has not judged such confirmations, so its later answers about those nodes are void.
+    The RM has not judged such acceptances, so its later answers about those nodes are void.
     """
     assert partition.policy is not None, "a check has a deadline by a policy"
     confirmed: list[str] = []
@@ -287,7 +287,7 @@ def _go_by(
     *,
     on_hold: bool,
 ) -> None:
-    """Carry out the first valid plan that the RM accepts; none for a held application."""
+    """Carry out the first accepted plan that is still valid; none for a held application."""
     on_hold = on_hold or check.app.held
     check.wish.refused += refused
     if not found or not still_waits(check):
@@ -306,7 +306,7 @@ def _go_by(
 
 
 def _no_word_of_victims(partition: PartitionOracle, check: VictimCheck, now: float, *, on_hold: bool) -> None:
-    """Handle the deadline: the proposal counts as accepted, or as refused for a while."""
+    """Handle a missed deadline: the proposal counts as accepted, or as refused for a while."""
     assert partition.policy is not None, "a check has a deadline by a policy"
     if not is_current(look_at(partition, now), check):
         return
@@ -327,7 +327,7 @@ def _settle(
 ) -> list[str]:
     """Confirm or roll back the waiting asks; if the node has changed, the RM must be asked again.
 
-    Return the accepted nodes, for each ask that is booked on one.
+    Return the accepted node for each ask that is booked on one.
     """
     confirmed: list[str] = []
     orphaned = check.is_orphaned
@@ -359,7 +359,7 @@ def _settle(
 def _note_refused(
     partition: PartitionOracle, app: AppRecord, ask: AskRecord, node: NodeRecord, now: float
 ) -> None:
-    """Record a refusal of the node; the reservation stays only while a victim there is to be stopped."""
+    """Record a refusal of the node; a reservation remains only while a victim on it is to be stopped."""
     if not ask.is_promised or ask.reservation is None or ask.reservation.node_id != node.node_id:
         return
     if ask.required_node is None and not victims_on(partition.apps, ask.reservation):

@@ -18,8 +18,8 @@ Likeness = tuple[AskClass, frozenset[Key]]
 class Pauses:
     """The times of the next searches for asks of a likeness without a start.
 
-    `ends` are the ends of the pauses, with the applications that have failed last. `tries` are the failed
-    searches since `since`: the application, and whether the class had failed before.
+    `ends` has for each likeness the end of its pause, with the applications that failed last. `tries` are the
+    failed searches since `since`: the application, and whether the class had failed before.
     """
 
     ends: dict[Likeness, tuple[float, str]] = field(default_factory=dict)
@@ -41,7 +41,7 @@ class Pauses:
         return now if is_over or len(alike) < most else self.since + RETRY_SECONDS
 
     def pause(self, look: Look, app: AppRecord, like: Likeness) -> float:
-        """Record a failed search; return the end of the pause, before which all others have a turn."""
+        """Record a failed search; return the end of the pause, which lets all other asks be tried first."""
         if look.now >= self.since + RETRY_SECONDS:
             waiting = {other: {one.ask_class for one in look.apps[other].awake()} for other in look.apps}
             self.ends = {

@@ -1,7 +1,6 @@
-"""Checks by the RM: of nodes (spec § 8.4) and of victims (§ 9.4.5), and their results.
+"""The RM's checks of nodes (spec § 8.4) and of victims (§ 9.4.5), and their results.
 
-The number of nodes of a check is the core's choice; the oracle uses the core's checks, after a check of their
-sense.
+The core chooses how many nodes a check names; the oracle uses the core's checks once they pass `check_sense`.
 """
 
 from collections.abc import Mapping
@@ -18,9 +17,10 @@ from support.oracle.victims import Name, Plan, Preemption, search_for, stands
 
 @dataclass(eq=False)
 class VictimCheck:
-    """The check of victims by one of the plans. `sent`: it was written to the RM.
+    """A check of victims for one ask. `sent`: it was written to the RM.
 
-    `forms` is the form of the ask then; `known` are the victims then, with their nodes.
+    `forms` counts the forms of the ask at the time of the check; `known` are the victims with their nodes
+    then.
     """
 
     app: AppRecord
@@ -33,7 +33,7 @@ class VictimCheck:
 
 
 class Judging:
-    """The open preemption checks of a partition; `said` are new ones of the core's."""
+    """The open checks of victims of a partition; `said` are the core's new ones."""
 
     def __init__(self) -> None:
         """Start without checks."""
@@ -42,7 +42,7 @@ class Judging:
 
 
 def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Preemption) -> None:
-    """Send the check to the RM that the core sent."""
+    """Open the check that the core sent to the RM; it must equal the decision."""
     check = question(apps, decision)
     app, ask = check.app, check.ask
     assert judging.said, f"the core should have asked who goes for {ask}"
@@ -55,7 +55,7 @@ def ask_who_goes(apps: Mapping[str, AppRecord], judging: Judging, decision: Pree
 
 
 def question(apps: Mapping[str, AppRecord], decision: Preemption) -> VictimCheck:
-    """The contents of the check, as of now; the ask's kind waits for the answer."""
+    """The contents of the check at present; the ask's kind waits for the answer from now on."""
     app = apps[decision.app_id]
     ask = app.asks[decision.key]
     known = {
@@ -70,7 +70,7 @@ def question(apps: Mapping[str, AppRecord], decision: Preemption) -> VictimCheck
 
 
 def is_current(look: Look, check: VictimCheck) -> bool:
-    """True if the ask's kind still waits for the answer, which ends its wait."""
+    """True if the ask's kind still waits for the answer; its wait is over in that case."""
     app = look.apps.get(check.app.app_id)
     if app is None or app is not check.app:
         return False
@@ -81,7 +81,7 @@ def is_current(look: Look, check: VictimCheck) -> bool:
 
 
 def starts(check: VictimCheck) -> dict[str, int]:
-    """An answer that accepts all that was proposed."""
+    """An answer that accepts all proposed victims."""
     return {plan.node_id: len(plan.on_node) - 1 for plan in check.plans}
 
 
@@ -104,7 +104,7 @@ def accepted(check: VictimCheck, needed: Mapping[str, int]) -> list[Preemption]:
 
 
 def first_standing(look: Look, check: VictimCheck, found: list[Preemption]) -> Preemption | None:
-    """The first of the plans that may still be carried out."""
+    """The first of the accepted plans that can still be carried out."""
     if not _may_have_victims(look, check.app, check.ask):
         return None
     for one in found:
@@ -115,7 +115,7 @@ def first_standing(look: Look, check: VictimCheck, found: list[Preemption]) -> P
 
 
 def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) -> bool:
-    """True if one of the nodes is reserved for another ask, and nothing else blocks this one."""
+    """True if a node of the plans is reserved for another ask, and nothing else blocks this ask."""
     tried = search_for(look, check.app, check.ask)
     names = {one.node_id for one in found} & look.usage.reserved
     there = [node for node in tried.cluster.nodes if node.name in names]
@@ -129,7 +129,7 @@ def still_waits(check: VictimCheck) -> bool:
 
 
 def _may_have_victims(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if nothing but a queue's maximum or the nodes stops the ask."""
+    """True if the ask waits only because of its queues' maxima or the nodes."""
     starts_or_runs = app.state == "Running" or (app.state == "Accepted" and may_start(look, app))
     waits = app.backs_off_until > look.now or is_replaceable(app, ask)
     return starts_or_runs and not waits and within_limits(look, app, ask) and not is_behind(look, app, ask)
@@ -148,11 +148,11 @@ RETRY_SECONDS = 5.0
 
 @dataclass(eq=False)
 class PredicateCheck:
-    """A check of nodes: the nodes as they were then, and the asks that wait for the answer.
+    """A check of nodes: their versions at the time of the check, and the asks that wait for the answer.
 
-    `named` are application and key of the ask that it names. `sent`: it was written to the RM.
-    `victims` are to stop by plans that wait for the answer. `of_gang` is the
-    application whose whole gang, or whose start, waits for it; with `plans` it has no start so far.
+    `named` are application and key of the ask in the check. `sent`: it was written to the RM. `victims` are
+    stopped by plans that wait for the answer. `of_gang` is the application whose gang, or planned start,
+    waits for it; with `plans` no start of the gang is planned so far.
     """
 
     named: tuple[str, str]
@@ -168,7 +168,7 @@ class PredicateCheck:
 
     @property
     def is_orphaned(self) -> bool:
-        """True if its ask no longer waits for it, because the RM may have refused it."""
+        """True if the ask of an allocating check no longer waits for it, perhaps because it was refused."""
         return self.allocate and self.named not in self.assumed
 
     def is_about(self, node: NodeRecord) -> bool:
@@ -176,10 +176,10 @@ class PredicateCheck:
         return node in self.nodes and self.nodes[node][0] == node.told
 
     def counts(self, node: NodeRecord, assumed: int, *, accepted: bool) -> bool:
-        """True if the answer applies to an ask that is assumed on the node with others.
+        """True if the answer applies to a node on which `assumed` asks wait for it.
 
-        If the first node is accepted the RM has judged later checks with it. On other nodes the ask has to be
-        alone.
+        A refusal needs only an unchanged node. Acceptance of the first node covers all its assumed asks,
+        because the RM took them into account in later checks; on other nodes the ask must be the only one.
         """
         if not accepted:
             return self.is_about(node)
@@ -188,15 +188,14 @@ class PredicateCheck:
 
 
 class PredicateChecks:
-    """The open checks of a partition, and those that were never answered.
+    """The open checks of a partition, and the unanswered ones.
 
-    `said` are the checks that the core asked for while the present command was handled. Of the
-    checks about one class and node the last one is `latest`. `sent` are those that were written
-    together, by the last of them.
+    `said` are the checks that the core requested during the present command. `latest` has the last check of
+    each class and node. `sent` has the checks that were written together, under the last of them.
     """
 
     def __init__(self) -> None:
-        """None."""
+        """Start without checks."""
         self.open: dict[int, PredicateCheck] = {}
         self.silent: dict[int, PredicateCheck] = {}
         self.sent: dict[int, list[int]] = {}
@@ -209,7 +208,7 @@ class PredicateChecks:
         return check if check is not None and check.is_about(node) else None
 
     def close(self, number: int) -> PredicateCheck | None:
-        """The check is answered, or will not be."""
+        """Remove the check, which is answered or never will be."""
         check = self.open.pop(number, None)
         if check is not None:
             for node in check.nodes:
@@ -219,13 +218,13 @@ class PredicateChecks:
         return check
 
     def is_silent_about(self, ask_class: AskClass) -> bool:
-        """True if nodes are passed over for the class because the RM did not answer."""
+        """True if nodes are skipped for the class because the RM did not answer."""
         return any(c.allocate and c.ask_class == ask_class for c in self.silent.values())
 
     def next(
         self, app_id: str, ask: AskRecord, nodes: dict[str, NodeRecord], *, allocate: bool
     ) -> PredicateCheck:
-        """The next check that the core sent, which has to be for this ask; it is open now."""
+        """Open the next check that the core sent, which has to be for this ask."""
         assert self.said, f"the core should have asked for {app_id} {ask.key}"
         said = self.said.pop(0)
         got = (said.app_id, said.key, said.allocate)
@@ -242,14 +241,14 @@ class PredicateChecks:
         return check
 
     def let_go(self, app_id: str, key: str) -> None:
-        """An assumed ask waits no more."""
+        """Remove an assumed ask from the check for which it waited."""
         for check in self.open.values():
             if (app_id, key) in check.assumed:
                 check.assumed.remove((app_id, key))
 
 
 def check_sense(look: Look, checks: PredicateChecks, ask: AskRecord, said: AskedCheck) -> None:
-    """The nodes beside the candidate may host the ask, in node order, and without a result."""
+    """Check that nodes after the first can host the ask, are in node order, and have no result yet."""
     further = [look.nodes[node_id] for node_id in said.nodes[1:] if node_id in look.nodes]
     for node in further:
         assert takes(look, node, ask), f"core asks about {node}, where {ask} cannot go"
@@ -261,21 +260,21 @@ def check_sense(look: Look, checks: PredicateChecks, ask: AskRecord, said: Asked
 
 
 def put_back(app: AppRecord, key: str) -> None:
-    """An assumed or matched ask is pending again, in its old place."""
+    """Return an assumed or matched ask to the pending asks, in its old place."""
     here = app.pairs if key in app.pairs else app.allocations
     app.add(here[key].ask)
     del here[key]
 
 
 def remember(check: PredicateCheck, refused: dict[str, str]) -> None:
-    """Store the results on nodes that are unchanged since the question."""
+    """Store the results on nodes that have not changed since the check."""
     for node in check.nodes:
         if check.is_about(node):
             node.results[check.ask_class, check.allocate] = refused.get(node.node_id, "")
 
 
 def forget_silence(check: PredicateCheck) -> None:
-    """Drop missing answers, which count against the nodes no longer."""
+    """Drop the results of unanswered checks, so that they no longer exclude the nodes."""
     name = (check.ask_class, check.allocate)
     for node in check.nodes:
         if node.results.get(name) == NO_ANSWER:

@@ -1,4 +1,4 @@
-"""What is free on a node, or under a maximum, over time, with what starts hold of it."""
+"""Free amounts on a node, or under a maximum, over time, less what planned starts reserve of them."""
 
 from math import inf, nextafter
 from typing import TYPE_CHECKING
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def runs_after(ask: AskRecord, other: "ShadowRecord") -> float:
-    """How long an ask runs for a start that was told after its own: the learnt runtime counts as well."""
+    """Seconds that an ask runs, for a start planned after its own: then its learnt runtime counts as well."""
     own: ShadowRecord | None = ask.shadow
     if own is None or other.serial < own.serial or ask.runs < inf:
         return ask.runs
@@ -19,7 +19,7 @@ def runs_after(ask: AskRecord, other: "ShadowRecord") -> float:
 
 
 class Profile:
-    """What is free somewhere over time: ends free amounts, and other starts take some until they end."""
+    """Free amounts over time: ends add to them, and planned starts take some until they end."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Profile:
         own: "ShadowRecord | None",
     ) -> None:
         self.size, self.free, self.ends = size, free, ends
-        # A start that is overdue comes now, and takes as long. Those that were told later give way to it.
+        # An overdue start counts as now, with its full runtime. Starts planned later give way to it.
         late = [
             (max(0.0, look.now - other.start), other, taken)
             for other, taken in held
@@ -42,7 +42,7 @@ class Profile:
         self.times = [end for end, _, _ in ends] + [end for _, end, _ in self.others]
 
     def fits(self, time: float) -> bool:
-        """True if the ask has room at that time."""
+        """True if the ask fits at that time."""
         free = dict(self.free)
         for end, size, _ in self.ends:
             if end <= time:
@@ -53,12 +53,12 @@ class Profile:
         return all(free.get(name, 0) >= value for name, value in self.size.items())
 
     def lasts(self, look: Look, ask: AskRecord, time: float) -> bool:
-        """True if the ask has room from that time on, until it ends."""
+        """True if the ask fits from that time until its end."""
         begins = [other.start for other in self.later if time < other.start < time + runs_after(ask, other)]
         return all(map(self.fits, [time, *begins]))
 
     def since(self, look: Look, ask: AskRecord, time: float) -> tuple[bool, float]:
-        """Since when it has had that room: the latest first, and what is not sure last."""
+        """Whether the room at `time` begins with an uncertain end, and its negated earliest begin."""
         runs = {other.start - runs_after(ask, other) for other in self.later}
         times = {
             look.now,

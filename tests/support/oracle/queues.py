@@ -11,7 +11,7 @@ from support.oracle.terms import LimitRecord
 class QueueRecord:
     """A queue with the settings of its configuration.
 
-    `brought` are the sizes from tags of applications for a dynamic leaf, `template` those of a parent for the
+    `brought` are sizes in tags of applications for a dynamic leaf; `template` are those of a parent for the
     dynamic leaves below it.
     """
 
@@ -48,7 +48,7 @@ class QueueRecord:
         return self.properties.get("application.sort.priority", "enabled").lower() != "disabled"
 
     def priority_of(self, app: AppRecord, now: float) -> int:
-        """The priority that an application is ordered by in this leaf: the older its asks the higher."""
+        """The priority by which an application is ordered in this leaf; it rises with the age of its asks."""
         written = self.properties.get("ageing", "off")
         if written == "off":
             return app.priority()
@@ -60,41 +60,41 @@ class QueueRecord:
         return min(2**31 - 1, app.priority() + min(bound, int(gain) * spans))
 
     def is_open(self, now: float) -> bool:
-        """True if asks may start in this leaf at that time of the day, in UTC."""
+        """True if asks may start in this leaf at that Unix time; its hours are in UTC."""
         written = self.properties.get("opening.hours", "off")
         minute = int(now // 60) % 1440
         return written == "off" or any(_has(span, minute) for span in written.split(","))
 
     @property
     def backoff(self) -> int:
-        """Asks without a node after which an application backs off, 0 for never."""
+        """Number of asks without a node after which an application backs off, 0 for never."""
         return int(self.properties.get("application.unschedasks.backoff", "0"))
 
     @property
     def backoff_delay(self) -> float:
-        """For how long it backs off, in seconds."""
+        """Length of a back-off in seconds."""
         written = self.properties.get("application.unschedasks.backoff.delay", "30s")
         return float(written.removesuffix("s"))
 
     @property
     def reservation_idle_timeout(self) -> float:
-        """Seconds for which a node is reserved for an ask that could not use it."""
+        """Seconds for which a node stays reserved for an ask that cannot use it."""
         return seconds(self.properties.get("reservation.idle.timeout", "2s"))
 
     @property
     def preemption_delay(self) -> float:
-        """How old an ask must be before others are preempted for it, in seconds."""
+        """Minimum age in seconds of an ask for which others are preempted."""
         return seconds(self.properties.get("preemption.delay", "30s"))
 
     @property
     def half_life(self) -> float:
-        """Seconds after which usage counts half for its children, 0 for no memory."""
+        """Seconds after which usage counts half for its children, 0 for no memory of usage."""
         written = self.properties.get("fairshare.half-life", "off")
         return 0.0 if written == "off" else seconds(written)
 
     @property
     def weight(self) -> float:
-        """The divisor of its decayed usage."""
+        """The divisor of the queue's decayed usage."""
         return float(self.properties.get("fairshare.weight", "1"))
 
     def priority_seen_outside(self, inside: int | None) -> int | None:

@@ -12,10 +12,10 @@ INCOMPATIBLE = "cancel placeholder: resource incompatible"
 
 
 class Replacement(NamedTuple):
-    """Which real ask takes which placeholder's place, and on which other node if on another.
+    """A real ask, the placeholder that it replaces, and the node if it differs from the placeholder's.
 
-    `asks` is whether the RM has to agree to the node first. `cancels`: the placeholder is too small
-    for the ask, and is stopped.
+    `asks`: the RM has to accept the node first. `cancels`: the placeholder is too small for the ask, and is
+    stopped.
     """
 
     app_id: str
@@ -27,7 +27,7 @@ class Replacement(NamedTuple):
 
 
 class _Found(NamedTuple):
-    """The result of the placeholders' own nodes: a decision, and the first that fit by size."""
+    """The result for the placeholders' own nodes: a decision, and the first pairs that fit by size."""
 
     decision: Replacement | None
     fitting: Replacement | None
@@ -43,7 +43,7 @@ def replace_one(look: Look) -> Replacement | None:
 
 
 def _replace_one_of(look: Look, app: AppRecord) -> Replacement | None:
-    """On the placeholders' own nodes, for all asks; then the first pair on another node."""
+    """Try the placeholders' own nodes for all asks, then the first pair on another node."""
     first: Replacement | None = None
     for ask in app.asks_in_order():
         if ask.placeholder or not may_be_asked_about(look, ask):

@@ -32,7 +32,7 @@ RELEASED_BY_RM = "allocation remove as per RM request"
 
 
 def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
-    """Take an ask, or an allocation that exists already."""
+    """Add an ask, or an allocation that already exists."""
     size = {name: value for name, value in ask.ask_class.resources.items() if value}
     if not size or min(size.values()) < 0 or (ask.placeholder and not ask.task_group):
         return
@@ -45,12 +45,12 @@ def take_ask(partition: PartitionOracle, ask: Ask, now: float) -> None:
 
 
 def _is_refused(app: AppRecord, ask: Ask) -> bool:
-    """True for a new placeholder of an elastic gang, which has none."""
+    """True for a new placeholder of an elastic gang, which can have no placeholders."""
     return ask.placeholder and app.elastic is not None and ask.key not in {**app.asks, **app.allocations}
 
 
 def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, now: float) -> None:
-    """Process an ask with a new or existing key. A change by the RM does not wait for it."""
+    """Process an ask with a new or existing key. A change by the RM takes effect at once."""
     if ask.key in [*app.assumed_keys(), *app.matched_keys()]:
         changes = ask.node_id is not None or size != app.waiting_ask(ask.key).size
         if not changes:
@@ -78,7 +78,7 @@ def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, n
 
 
 def _recover(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, now: float) -> None:
-    """The RM has put an ask on a node itself."""
+    """Recover an ask that the RM has placed on a node itself."""
     assert ask.node_id is not None
     record = app.asks.pop(ask.key, None)
     if record is None:
@@ -109,7 +109,7 @@ def _recover(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts
 def replace_ask(
     partition: PartitionOracle, app: AppRecord, ask: AskRecord, size: Amounts, now: float
 ) -> None:
-    """A pending ask of another size or priority; a node reserved for it must be able to hold it."""
+    """Change size or priority of a pending ask; a node reserved for it must be able to hold the new size."""
     del app.asks[ask.key]
     ask.shadow = None
     ask.resize(size)
@@ -154,7 +154,7 @@ def _resize_linked(partition: PartitionOracle, pair: PairRecord, size: Amounts) 
 
 
 def _terms(ask: Ask) -> PreemptionTerms:
-    """The ask's terms of preemption; a cost that is no number from 0 counts as 1."""
+    """The ask's terms of preemption; a cost that is not a number of at least 0 counts as 1."""
     written = ask.tags.get("licorne/preemption-cost", "")
     cost = float(written) if written.replace(".", "", 1).isdecimal() else 1.0
     return PreemptionTerms(ask.allow_preempt_other, ask.allow_preempt_self, ask.originator, cost)
@@ -197,14 +197,14 @@ def _take_foreign(partition: PartitionOracle, ask: Ask, size: Amounts) -> None:
 
 
 def lose_starts(partition: PartitionOracle, node: NodeRecord) -> None:
-    """Release the room held on the node: those starts are planned again."""
+    """Release the room reserved for planned starts on the node; they are planned again."""
     for _, _, shadow in holders(partition.apps):
         if shadow.node_id == node.node_id:
             shadow.node_id, shadow.stale = "", True
 
 
 def follow_backfill(partition: PartitionOracle, before: str, now: float) -> None:
-    """Another backfill is in force than `before`: the latest starts end, and asks have runtimes or none."""
+    """Follow a change of backfill from `before`: the latest starts end, and asks gain or lose runtimes."""
     after = mode(partition.queues)
     kept: list[set[Key]] = []
     for _, ask, shadow in holders(partition.apps):
@@ -231,7 +231,7 @@ def _drop_foreign(partition: PartitionOracle, key: str) -> None:
 
 
 def release(partition: PartitionOracle, request: ReleaseRequest, now: float) -> None:
-    """Free what the request names; TIMEOUT leaves asks alone (spec § 1.6.11)."""
+    """Free the requests that a release names; TIMEOUT leaves asks unchanged (spec § 1.6.11)."""
     app = partition.apps.get(request.app_id)
     if not request.app_id:
         _drop_foreign(partition, request.key)
@@ -240,7 +240,7 @@ def release(partition: PartitionOracle, request: ReleaseRequest, now: float) -> 
 
 
 def _release_of(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float) -> None:
-    """A request that waits for an answer is an ask for the RM, and is released as such."""
+    """Release a request; one that waits for an answer is released like an ask."""
     for key in [*app.assumed_keys(), *app.matched_keys()]:
         if request.key in ("", key):
             partition.put_back(app, key)
@@ -251,9 +251,9 @@ def _release_of(partition: PartitionOracle, app: AppRecord, request: ReleaseRequ
 
 
 def _ask_back(partition: PartitionOracle, app: AppRecord, key: str, now: float) -> None:
-    """The RM could not run it: the ask waits again, after its equals, following a back-off.
+    """Return an allocation that the RM could not run to the asks, after its equals, with a back-off.
 
-    An allocation that ran for longer than the longest back-off has not failed before.
+    An allocation that ran for longer than the longest back-off does not count as a repeated failure.
     """
     allocation = app.allocations.get(key)
     if allocation is None or app.state not in SCHEDULABLE:
@@ -275,16 +275,16 @@ def _ask_back(partition: PartitionOracle, app: AppRecord, key: str, now: float) 
 
 
 def _rest(partition: PartitionOracle, app: AppRecord, ask: AskRecord, until: float) -> None:
-    """An ask is pending, and not tried before that time."""
+    """Make an ask pending, and skip it before that time."""
     ask.rests_until = until
     app.asks[ask.key] = ask
     partition.timers.set(("again", f"{app.app_id} {ask.key}"), until)
 
 
 def _free(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, now: float) -> None:
-    """Pending asks first, then those that are replacing a placeholder, then allocations.
+    """Free pending asks first, then asks that are replacing a placeholder, then allocations.
 
-    A confirmation of a timeout concerns no ask.
+    The confirmation of a timeout frees no ask.
     """
     meant = [request.key] if request.key else [*app.asks, *app.pairs, *app.allocations]
     asks = [key for key in meant if key in app.asks]
@@ -304,7 +304,7 @@ def _free(partition: PartitionOracle, app: AppRecord, request: ReleaseRequest, n
 def _free_booked(
     partition: PartitionOracle, app: AppRecord, key: str, why: TerminationType, now: float
 ) -> None:
-    """Free an allocation, and acknowledge it unless the RM was asked for it."""
+    """Free an allocation, and acknowledge that unless the core has requested its release."""
     real = not app.allocations[key].ask.placeholder
     if mode(partition.queues) != "off" and why not in (
         *UNACKNOWLEDGED,
@@ -319,7 +319,7 @@ def _free_booked(
 
 
 def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> None:
-    """Carry out the action; an invalid one does nothing."""
+    """Carry out the action; an invalid action has no effect."""
     action, known = update.action, partition.nodes.get(update.node_id)
     if action in (NodeAction.CREATE, NodeAction.CREATE_DRAIN):
         if known is None:
@@ -358,7 +358,7 @@ def update_node(partition: PartitionOracle, update: NodeUpdate, now: float) -> N
 
 
 def follow_floating(partition: PartitionOracle, before: frozenset[str]) -> None:
-    """Other types are on no node than before: each node has them without end."""
+    """Follow a change of the types that no node has: each node has unlimited amounts of them."""
     for node in partition.nodes.values():
         own = {name: value for name, value in node.capacity.items() if name not in before}
         capacity = partition.budgets.with_floating(own)

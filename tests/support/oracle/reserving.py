@@ -33,9 +33,10 @@ REVIEW = ("review", "")
 
 
 class GiveUp(NamedTuple):
-    """These reservations end; the idle times of others, and whether they yield.
+    """The result of a review: reservations that end, and idle times and yielding of all reservations.
 
-    `claims` are those to which they yield once there is room, and `giving_way` those that do so.
+    `idle` are asks whose reservation ends by its timeout, `giving_way` asks whose reservation yields to a
+    claim, and `claims` the remaining claims.
     """
 
     idle: list[AskRecord]
@@ -113,8 +114,8 @@ def _counts(ask: AskRecord) -> bool:
 def review(look: Look, backing_off: Sequence[str] | None) -> GiveUp:
     """The reservations that their asks cannot use, or that yield to asks below their guarantee.
 
-    Applications found `backing_off` by this pass are skipped too. With None, no pass has ended for too long,
-    so waiting asks are those that found nothing at their last try.
+    Applications in `backing_off` are skipped, too. With None no full pass has just ended, so waiting asks are
+    those that found no node at their last try.
     """
     found = GiveUp([], [], [], [])
     yielding = []
@@ -149,9 +150,9 @@ def review(look: Look, backing_off: Sequence[str] | None) -> GiveUp:
 
 
 def claim_to(look: Look, ask: AskRecord) -> ClaimRecord | None:
-    """The first claim with room on the node that is reserved for the ask.
+    """The first claim that fits on the node reserved for the ask.
 
-    It is void if its asks were removed, or its queue has reached its guarantee.
+    A claim is void if its asks were removed, or its queue has reached its guarantee.
     """
     if not look.claims:
         return None
@@ -169,7 +170,7 @@ def _room_for(look: Look, ask: AskRecord, claims: list[ClaimRecord]) -> ClaimRec
 
 
 def claims_on(look: Look, reserved: AskRecord, node: NodeRecord) -> list[tuple[AppRecord, AskRecord]]:
-    """The claims that fit on a node usable by a reserved ask: its own, or another one."""
+    """The claims with room on a node usable by a reserved ask: the node reserved for it, or another."""
     own = reserved.reservation is not None and reserved.reservation.node_id == node.node_id
     return [
         (app, ask)
@@ -181,7 +182,7 @@ def claims_on(look: Look, reserved: AskRecord, node: NodeRecord) -> list[tuple[A
 
 
 def first_in_order(look: Look, reserved: AskRecord, node: NodeRecord) -> tuple[AppRecord, AskRecord] | None:
-    """The first ask of this size in order that only the nodes stop, up to the reserved one."""
+    """The first ask of this size in order, up to the reserved one, that waits only because of the nodes."""
     own = reserved.reservation is not None and reserved.reservation.node_id == node.node_id
     for app in apps_in_order(look):
         backs_off = app.backs_off_until > look.now
@@ -204,7 +205,7 @@ def first_in_order(look: Look, reserved: AskRecord, node: NodeRecord) -> tuple[A
 
 
 def victims_on(apps: dict[str, AppRecord], kept: ReservationRecord) -> list[AllocationRecord]:
-    """The victims still to be stopped on the node of the reservation."""
+    """The victims on the node of the reservation that still have to be stopped."""
     return [
         one
         for app in apps.values()
@@ -214,7 +215,7 @@ def victims_on(apps: dict[str, AppRecord], kept: ReservationRecord) -> list[Allo
 
 
 def _could_go(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if the ask would be placed if its node were empty."""
+    """True if the ask would be placed if the node reserved for it were empty."""
     kept = ask.reservation
     node = None if kept is None or kept.node_id is None else look.nodes[kept.node_id]
     is_refused = node is not None and refuses_place(node, ask)
@@ -233,7 +234,7 @@ def _could_go(look: Look, app: AppRecord, ask: AskRecord) -> bool:
 def _due_and_waiting(
     look: Look, backing_off: Sequence[str] | None
 ) -> dict[AskClass, list[tuple[AppRecord, AskRecord]]]:
-    """The asks that nothing but the nodes stops and whose queue is guaranteed them, by class."""
+    """The asks within a guarantee that wait only because of the nodes, by class."""
     found: dict[AskClass, list[tuple[AppRecord, AskRecord]]] = {}
     for app in apps_in_order(look):
         backs_off = app.backs_off_until > look.now or app.app_id in (backing_off or ())
@@ -243,7 +244,7 @@ def _due_and_waiting(
             if ask.required_node is not None or is_replaceable(app, ask):
                 continue
             if is_whole(look, app, ask) or is_member(look, app, ask):
-                # One node is of no use to a gang.
+                # A single node is useless for a gang.
                 continue
             if not within_limits(look, app, ask):
                 continue
@@ -273,14 +274,14 @@ def is_due(look: Look, app: AppRecord, ask: AskRecord) -> bool:
 
 
 def new_reservation(partition: PartitionOracle, app: AppRecord, since: float) -> ReservationRecord:
-    """One without a node yet; it is the last that was made."""
+    """A new reservation, still without a node, with the highest serial number."""
     partition.reservations += 1
     exclusive = partition.queues[app.queue].properties.get("reservation.exclusive") == "true"
     return ReservationRecord(None, since, exclusive=exclusive, serial=partition.reservations)
 
 
 def review_later(partition: PartitionOracle, now: float) -> None:
-    """Review the reservations in a second, if there are any or one has yielded."""
+    """Review the reservations in a second, if there are any or a node has yielded."""
     wanted = partition.reserved_asks() or any(one.yielded for one in partition.nodes.values())
     if wanted and REVIEW not in partition.timers:
         partition.timers.set(REVIEW, now + REVIEW_SECONDS)

@@ -1,4 +1,4 @@
-"""Whether victims under notice are still to be stopped: the laws are checked again."""
+"""Repeated check of the laws for victims under notice."""
 
 from support.oracle.books import NOTICED, VICTIMS, AppRecord, AskRecord, total
 from support.oracle.order import Look
@@ -9,7 +9,7 @@ from support.preemption.brute_force import BruteForce, is_charged
 
 
 def still_stands(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if all under notice for the ask are still to be stopped: by the laws, and for the ask's sake."""
+    """True if all victims under notice for the ask may still be stopped, and the ask still needs that."""
     kept = ask.reservation
     if kept is None or kept.cleared not in look.nodes or not _is_useful(look, app, ask, kept.cleared):
         return False

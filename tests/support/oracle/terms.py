@@ -1,4 +1,4 @@
-"""Records beside those of asks: limits, reservations, preemption requests, losses (spec §§ 8-10)."""
+"""Records besides asks: limits, reservations, preemption requests, losses (spec §§ 8-10)."""
 
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -21,7 +21,7 @@ Likeness = tuple[str, object, int, tuple[str, str] | None]
 
 
 class KeptRecord(NamedTuple):
-    """Asks of one likeness found victims on reserved nodes only, at this number of released nodes."""
+    """Asks of one likeness found victims on reserved nodes only, when `since` nodes had been released."""
 
     since: int
     until: float
@@ -29,13 +29,13 @@ class KeptRecord(NamedTuple):
 
 @dataclass(eq=False)
 class ReservationRecord:
-    """A node is kept for an ask, since a time in unix seconds.
+    """A node reserved for an ask, since a time in Unix seconds.
 
-    `promised`: `victims` were asked to stop for it, so its queues keep so much for it too (§ 9.4).
-    That stays its own when the node is not any more, and is None. `serial` counts reservations,
-    `idle_since` is when a review first found that the ask could not have the node anyway, and
-    `gives_way` whether the last one found that others have a better claim. The victims are there to clear
-    the node `cleared`. A `provisional` one was made in a full cluster, and keeps no victims from others.
+    `victims` were requested to stop for it, so `promised` amounts are reserved in its queues as well (§ 9.4);
+    the promise outlives the reserved node, which is None then. `serial` counts reservations, `idle_since` is
+    the time of the first review that found it unusable, `gives_way` is True if the last review found a better
+    claim. The victims end to clear the node `cleared`. A `provisional` reservation was made in a full
+    cluster; its victims may also be used by others.
     """
 
     node_id: str | None
@@ -51,13 +51,13 @@ class ReservationRecord:
 
     @property
     def has_stopped(self) -> bool:
-        """True if a victim was asked to stop."""
+        """True if a victim was requested to stop."""
         return any(one.state != "noticed" for one in self.victims)
 
 
 @dataclass
 class LimitRecord:
-    """The maximum of the named users, and of the named groups; `max` None for no bound."""
+    """The maximum of the named users, and of the named groups; `max` is None without a bound."""
 
     users: list[str]
     groups: list[str]
@@ -67,11 +67,11 @@ class LimitRecord:
 
 @dataclass(eq=False)
 class WishRecord:
-    """Asks of one kind want victims: not before `paused_until`, nor while the RM is `asked`.
+    """A search for victims by asks of one kind, not before `paused_until`, nor while the RM is `asked`.
 
-    `refused` are the nodes that the RM does not want them on, whoever goes. `waits_for`: until
-    `waits_until` asks of that likeness wait for nodes that are kept for others. Before `plans_from` no
-    start is planned for them, and a node may be reserved.
+    `refused` are nodes that the RM refuses whatever victims end. Until `waits_until` asks of the likeness
+    `waits_for` wait for nodes reserved for others. Before `plans_from` no start is planned for them, and a
+    node may be reserved.
     """
 
     paused_until: float = 0.0
@@ -84,9 +84,9 @@ class WishRecord:
 
 @dataclass(eq=False)
 class VainRecord:
-    """Nodes, in their state when the RM refused them to asks of a kind after victims had ended there.
+    """Nodes, with their versions when the RM refused them to asks of a kind after victims had ended there.
 
-    Before `until` the kind does not preempt.
+    The kind does not preempt before `until`.
     """
 
     nodes: list[tuple[Any, int]] = field(default_factory=list)
@@ -94,7 +94,7 @@ class VainRecord:
 
 
 class LossRecord(NamedTuple):
-    """A leaf's loss to preemption at a time in unix seconds: amounts, times seconds run."""
+    """A leaf's loss to preemption at a time in Unix seconds: amounts times the seconds run."""
 
     leaf: str
     time: float
@@ -104,11 +104,10 @@ class LossRecord(NamedTuple):
 
 @dataclass
 class PreemptionRecord:
-    """What a partition knows of preemption: `searches` counts those of this turn by leaf.
+    """A partition's state of preemption: `searches` counts the searches of this turn by leaf.
 
-    `asked`: the RM has a say before anybody is stopped. `judged`: it says which victims have to
-    go, and otherwise what it thinks of the nodes. `given_up` counts the nodes that are reserved no
-    more, and `kept` has who waits for that.
+    `asked`: the RM is asked before victims are stopped. `judged`: the RM chooses the victims; otherwise it
+    judges nodes only. `given_up` counts released reservations, and `kept` has the asks that wait for one.
     """
 
     enabled: bool
@@ -122,9 +121,9 @@ class PreemptionRecord:
 
 @dataclass(frozen=True)
 class CordonRecord:
-    """An operator cordons a node, and with `drains` has its allocations stopped.
+    """An operator's cordon of a node, which stops its allocations with `drains`.
 
-    Without a `deadline` nothing is stopped. `count` is their number at the `start`, in unix seconds.
+    Without a `deadline` nothing is stopped. `count` is their number at `start`, in Unix seconds.
     """
 
     drains: bool = False
@@ -134,10 +133,10 @@ class CordonRecord:
 
 
 class NodeOrder(NamedTuple):
-    """A node sort policy: its type, the weights by name, and the attribute of spread.
+    """A node sort policy: its type, the weights by name, and the attribute over which it spreads.
 
-    Where it packs, `groupings` are lists of attributes that nodes of a group have in common, and `types`
-    those by which groups are full.
+    For a packing policy, `groupings` are lists of attributes shared by the nodes of a group, and `types` are
+    the resource types whose usage makes a group full.
     """
 
     kind: str

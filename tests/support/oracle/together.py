@@ -1,6 +1,6 @@
-"""The victims for several equal asks of a queue: all sets of victims are tried, for the asks as one.
+"""The victims for several equal asks of a queue: all sets of victims are tried, for one combined ask.
 
-The one ask may be spread over nodes. Its first part is that of the first ask.
+The combined ask may be spread over nodes. Its first part is the first ask.
 """
 
 from collections.abc import Sequence
@@ -19,10 +19,10 @@ Key = tuple[tuple[int, int], int]
 
 
 class AsOne:
-    """A number of equal asks as one."""
+    """A number of equal asks, combined into one."""
 
     def __init__(self, tried: BruteForce, number: int, put_off: Sequence[str] = ()) -> None:
-        """Victims of the leaves `put_off` are stopped for one ask only."""
+        """Exclude victims of the leaves `put_off`, which are only stopped for a single ask."""
         self.tried = tried
         self.number = number
         size = {name: value * number for name, value in tried.ask.size.items()}
@@ -39,7 +39,7 @@ class AsOne:
         return plain and not (first.is_member and first.app in in_units)
 
     def slots(self, node: NodeRecord, gone: Parties) -> int:
-        """The number of the asks that fit on the node without the victims, beside the promises of others."""
+        """The number of asks that fit on the node without the victims and amounts promised to others."""
         cluster = self.tried.cluster
         here = [one.first for one in gone if one.first.node == node.name]
         beside = [one for one in self.tried.holders(node) if one.triggered]
@@ -56,11 +56,11 @@ class AsOne:
         return not over and sum(self.slots(node, gone) for node in self.hosts) >= self.number
 
     def key(self, gone: Parties) -> Key:
-        """The sort key of a set."""
+        """The sort key of a set: its price, then its size; lower is better."""
         return self.rules.price(gone), len(gone)
 
     def best(self, fixed: Parties = ()) -> Parties | None:
-        """The best legal set with these in it; of equals the first by node and rank."""
+        """The best legal set that includes `fixed`; of equal ones the first by node and rank."""
         best: tuple[Parties, Key] | None = None
         left = tuple(one for one in self.allowed if one not in fixed)
         open_sets: list[tuple[Parties, int]] = [(fixed, 0)] if self.tried.is_legal(fixed) else []
@@ -83,7 +83,7 @@ def _sum(requests: Sequence[object], name: str) -> int:
 
 
 def with_equals(look: Look, app: AppRecord, ask: AskRecord, plan: Plan, number: int) -> Plan:
-    """The plan of one ask, or one that is better for as many equal asks as can be served."""
+    """The plan of one ask, or a better one for as many equal asks as it can serve."""
     tried = search_for(look, app, ask, fair=plan.fair)
     put_off = [
         queue.path
@@ -109,7 +109,7 @@ def with_equals(look: Look, app: AppRecord, ask: AskRecord, plan: Plan, number: 
 
 
 def _first_part(as_one: AsOne, gone: Parties, plan: Plan) -> Plan:
-    """The victims for the first ask: on the first node where it fits, and then on others."""
+    """The victims for the first ask: on the first node where it fits, and then on other nodes."""
     one_ask = AsOne(as_one.tried, 1)
     for node in as_one.hosts:
         here = tuple(one for one in gone if one.first.node == node.name)
@@ -127,7 +127,7 @@ def _first_part(as_one: AsOne, gone: Parties, plan: Plan) -> Plan:
 
 
 def _missing(one_ask: AsOne, gone: Parties) -> list[int]:
-    """How much the queues exceed their maxima with the ask and without the victims, by type."""
+    """The amount of each type by which queues exceed their maxima with the ask and without the victims."""
     cluster, rules = one_ask.tried.cluster, one_ask.rules
     missing = []
     for name, wanted in rules.ask.size.items():

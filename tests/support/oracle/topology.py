@@ -1,7 +1,7 @@
 """Gangs in topology domains (docs/topology.md).
 
-A gang whose members have to be near each other is placed whole. Then each member that is lost with its
-node is placed alone, in the domain where it was.
+A gang with terms of topology is placed in one decision. Afterwards each member lost with its node is placed
+by itself, in the same domain.
 """
 
 from collections.abc import Sequence
@@ -42,7 +42,7 @@ MOST_KINDS = 16
 
 
 class Terms(NamedTuple):
-    """An application's terms about domains; an empty level is all nodes."""
+    """An application's terms about domains; an empty level stands for all nodes."""
 
     level: str = ""
     required: bool = False
@@ -52,10 +52,9 @@ class Terms(NamedTuple):
 
 @dataclass(eq=False)
 class PlaceRecord:
-    """A place that a member had on a node that is gone or out of use.
+    """The lost place of a member whose node was removed or closed.
 
-    `kept`: its amounts are to be left free for it, on `node_id` if there was room anywhere. `taken_by`
-    waits for an answer there.
+    `kept`: room is reserved for it, on `node_id` unless None. The ask `taken_by` waits for an answer there.
     """
 
     app: AppRecord
@@ -67,7 +66,7 @@ class PlaceRecord:
 
     @property
     def is_free(self) -> bool:
-        """True if no ask is about to use it."""
+        """True if no ask is assumed in the place."""
         one = self.app.allocations.get(self.taken_by or "")
         return one is None or not one.assumed
 
@@ -80,14 +79,14 @@ class Together(NamedTuple):
 
 
 class GangQuestion(NamedTuple):
-    """The RM is asked about nodes for asks of these kinds, before any is placed."""
+    """A question to the RM about nodes for asks of these kinds, before any of them is placed."""
 
     app_id: str
     nodes: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class MemberDecision(NamedTuple):
-    """A decision: a node for a member, perhaps in the place of a lost one."""
+    """A decision: a node for a member, perhaps in a lost place."""
 
     app_id: str
     key: str
@@ -96,7 +95,7 @@ class MemberDecision(NamedTuple):
 
 
 def terms_of(tags: dict[str, str]) -> Terms | None:
-    """The terms in the tags; worlds write no contradictions."""
+    """The terms in the tags, which the worlds never contradict."""
     kind, _, level = tags.get("licorne/topology", "").partition("=")
     written = dict(part.split("=") for part in tags.get("licorne/slice", "").split(",") if part)
     if not (level or written):
@@ -105,7 +104,7 @@ def terms_of(tags: dict[str, str]) -> Terms | None:
 
 
 def may_come(terms: Terms | None, elastic: Elastic | None, wanted: Amounts, levels: list[str]) -> bool:
-    """True if the terms are those of a gang, with existing levels."""
+    """True if the terms are valid: for a gang, with existing levels."""
     if elastic is not None and any(wanted.values()):
         return False
     named = [] if terms is None else [name for name in (terms.level, terms.slice_level) if name]
@@ -114,7 +113,7 @@ def may_come(terms: Terms | None, elastic: Elastic | None, wanted: Amounts, leve
 
 
 def _held(look: Look, app: AppRecord, depth: int) -> list[Domain]:
-    """The domains that have members of the gang already."""
+    """The domains that already have members of the gang."""
     if depth <= 0:
         return []
     members = [one for one in app.allocations.values() if _is_of_gang(app, one.ask)]
@@ -123,16 +122,16 @@ def _held(look: Look, app: AppRecord, depth: int) -> list[Domain]:
 
 
 def _is_of_gang(app: AppRecord, ask: AskRecord) -> bool:
-    """True if it is of a task group that had placeholders, or of any where the oracle saw none."""
+    """True if its task group had placeholders, or, without known placeholders, if it has a task group."""
     groups = {one.task_group for one in app.placeholders}
     return ask.task_group in groups if groups else bool(ask.task_group)
 
 
-# Whole gangs
+# Gangs placed in one decision
 
 
 def is_whole(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if the ask is placed with all pending placeholders of its application, or with a unit of it."""
+    """True if the ask is placed with all pending placeholders, or with a unit of its elastic gang."""
     if app.elastic is not None:
         return is_elastic_member(app, ask)
     together = app.terms is not None or mode(look.queues) != "off"
@@ -149,12 +148,12 @@ def whole_of(app: AppRecord) -> list[list[AskRecord]]:
 
 
 def as_one(app: AppRecord, ask: AskRecord) -> AskRecord:
-    """One ask for the total of the gang."""
+    """One ask for the total amounts of the gang."""
     return replace(ask, size=total(one.size for asks in whole_of(app) for one in asks), reservation=None)
 
 
 def lacks_asks(app: AppRecord) -> bool:
-    """True if an ask of an announced placeholder, or of a unit, has not arrived."""
+    """True if an announced placeholder, or an ask of a unit, has not arrived."""
     if app.elastic is not None:
         return not 0 < wanted(app) == len(next_asks(app))
     come = total(one.size for asks in whole_of(app) for one in asks)
@@ -165,9 +164,9 @@ def lacks_asks(app: AppRecord) -> bool:
 
 
 def place_whole(look: Look, app: AppRecord) -> Together | GangQuestion | None:
-    """The places of the gang in the narrowest level and the smallest domain, if any.
+    """The nodes of the gang in the smallest domain of the narrowest level that holds it, or a question.
 
-    None also while the RM is asked about nodes for it.
+    None without such a domain, and while the RM is asked about nodes for the gang.
     """
     if look.is_asked(app):
         return None
@@ -190,7 +189,7 @@ def place_whole(look: Look, app: AppRecord) -> Together | GangQuestion | None:
 def _ask_first(
     look: Look, app: AppRecord, asks: list[list[AskRecord]], found: list[tuple[int, NodeRecord, int]]
 ) -> GangQuestion | None:
-    """The question about the nodes without a result, if there are any."""
+    """The question about the nodes without a result, or None if all have one."""
     unknown: dict[str, list[str]] = {}
     for kind, node, _ in found:
         if look.must_ask(asks[kind][0], node, allocate=False):
@@ -207,16 +206,16 @@ def _members(
     return Together(app.app_id, tuple(members))
 
 
-# What would hold a gang
+# Domains that could hold a gang
 
 
 def whole_for(
     app: AppRecord, nodes: dict[str, NodeRecord], properties: dict[str, str]
 ) -> list[tuple[str, ...]] | None:
-    """The attributes whose groups of nodes are to become whole for a gang with terms that waits.
+    """The attributes whose groups of nodes are to be emptied for a waiting gang with terms.
 
-    They are those of the narrowest level of which one domain would hold it, if all schedulable nodes were
-    empty, and those of its slices. None if there is no such level, and nothing else may be done for it.
+    They are those of the narrowest level with a domain that would hold the gang if all schedulable nodes were
+    empty, and those of its slices. None if no level has one: packing cannot help the gang.
     """
     levels, terms = levels_of(properties), app.terms or Terms()
     depth, slice_depth = depth_of(levels, terms.level), depth_of(levels, terms.slice_level)
@@ -239,7 +238,7 @@ def whole_for(
 def _would_hold(
     there: list[NodeRecord], kinds: list[list[AskRecord]], size: int, levels: list[str], slice_depth: int
 ) -> bool:
-    """True if the nodes would hold all members, or slices in the domains of their level, if empty."""
+    """True if the empty nodes would hold all members, or their slices in domains of the slice level."""
     if not size:
         return _would_fit(there, [(kind[0], len(kind)) for kind in kinds])
     inner: dict[Domain | None, list[NodeRecord]] = {}
@@ -263,7 +262,7 @@ def _would_hold(
 
 
 def _would_fit(there: list[NodeRecord], wanted: list[tuple[AskRecord, int]]) -> bool:
-    """True if the schedulable ones of the nodes would hold this number of each ask if empty."""
+    """True if the schedulable nodes, emptied, would hold these numbers of asks."""
     rooms = [node for node in there if node.schedulable]
 
     def holds(room: int, numbers: Sequence[int]) -> bool:
@@ -278,18 +277,18 @@ def _would_fit(there: list[NodeRecord], wanted: list[tuple[AskRecord, int]]) -> 
     return first_packing(len(rooms), tuple(number for _, number in wanted), holds) is not None
 
 
-# Members that are placed alone
+# Members that are placed one by one
 
 
 def first_place(places: Sequence[PlaceRecord], app: AppRecord, ask: AskRecord) -> PlaceRecord | None:
-    """The first free lost place of its task group."""
+    """The first free lost place of the ask's task group."""
     return next(
         (p for p in places if p.app is app and p.ask.task_group == ask.task_group and p.is_free), None
     )
 
 
 def is_member(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if the ask is bound to a domain, or may use a lost place."""
+    """True if the ask must be in a domain of its gang, or may use a lost place."""
     if app.terms is None or not _is_of_gang(app, ask):
         return False
     depth = depth_of(levels_in(look), app.terms.level)
@@ -298,7 +297,7 @@ def is_member(look: Look, app: AppRecord, ask: AskRecord) -> bool:
 
 
 def node_for_member(look: Look, app: AppRecord, ask: AskRecord, place: PlaceRecord | None) -> str | None:
-    """The reserved node, or the first of its domains."""
+    """The node reserved for the place, or else the first node with room in the gang's domains."""
     if place is not None and place.node_id is not None:
         node = look.nodes[place.node_id]
         if _takes_beside_own(look, node, ask, place.ask.size):
@@ -310,7 +309,7 @@ def node_for_member(look: Look, app: AppRecord, ask: AskRecord, place: PlaceReco
 
 
 def _takes_beside_own(look: Look, node: NodeRecord, ask: AskRecord, own: Amounts) -> bool:
-    """True if the node has room for the ask, which may use its own reserved room."""
+    """True if the ask fits on the node with the room that is reserved for its own place."""
     kept = look.usage.kept_on[node.node_id]
     add_to(kept, {name: -value for name, value in own.items()})
     fits = takes(look, node, ask)
@@ -319,7 +318,7 @@ def _takes_beside_own(look: Look, node: NodeRecord, ask: AskRecord, own: Amounts
 
 
 def note_lost(app: AppRecord, ask: AskRecord, node: NodeRecord, levels: list[str]) -> PlaceRecord | None:
-    """Record the place of a member whose node was removed or closed."""
+    """The lost place of a member whose node was removed or closed, or None if none is reserved."""
     if app.terms is None or app.elastic is not None or not _is_of_gang(app, ask) or node.schedulable:
         return None
     depth = depth_of(levels, app.terms.slice_level if app.terms.size else app.terms.level)
@@ -328,9 +327,9 @@ def note_lost(app: AppRecord, ask: AskRecord, node: NodeRecord, levels: list[str
 
 
 def keep_places(look: Look) -> list[PlaceRecord]:
-    """Reserve room for lost places without any, the first lost first; return all with room then.
+    """Reserve room for lost places without a node, the first lost first; return all that gained room.
 
-    Nodes that the RM has refused are skipped; a node without an answer is kept.
+    Nodes that the RM has refused are skipped; a node without an answer stays reserved.
     """
     found: list[PlaceRecord] = []
     for place in look.places:
@@ -366,7 +365,7 @@ def _refuses(node: NodeRecord, ask: AskRecord) -> bool:
 
 
 def runs_like(place: PlaceRecord) -> bool:
-    """True if a member like the lost one runs, which a question to the RM can name."""
+    """True if a member like the lost one runs, so that a question to the RM can name it."""
     return any(
         one.state in (ALLOCATED, PLACEHOLDER)
         and one.ask.ask_class == place.ask.ask_class

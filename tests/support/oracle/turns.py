@@ -15,7 +15,7 @@ SEARCH_INTERVAL = 15.0
 
 
 def look_at(partition: PartitionOracle, now: float) -> Look:
-    """The partition as it is."""
+    """The present state of the partition."""
     usage = Usage(partition.queues, partition.apps, partition.nodes, now)
     for node in partition.nodes.values():
         if node.reserved and node.node_id not in usage.reserved:
@@ -54,7 +54,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
 
 
 def _order_in_force(partition: PartitionOracle) -> NodeOrder:
-    """The node order; `auto` packs or not, as the core reports for this turn."""
+    """The node order; `auto` packs if the core reports that it packs in this turn."""
     order = partition.node_order
     if order.kind != "auto":
         return order
@@ -65,7 +65,7 @@ def _order_in_force(partition: PartitionOracle) -> NodeOrder:
 
 
 def note_gangs(partition: PartitionOracle, *, is_first: bool) -> None:
-    """Note what is to become whole for gangs that are not placed; forget the rest if `is_first`."""
+    """Note the domains to empty for gangs that wait; the first call of a turn forgets earlier ones."""
     if is_first:
         partition.may_be_whole.clear()
     for app in partition.apps.values():
@@ -80,13 +80,13 @@ def peek(partition: PartitionOracle, now: float) -> Outcome:
 
 
 def send_to_rest(partition: PartitionOracle, app_id: str, now: float) -> None:
-    """Too many asks of the application have no node: it backs off (§ 8.3a)."""
+    """Let an application with too many asks without a node back off (§ 8.3a)."""
     app = partition.apps[app_id]
     app.backs_off_until = now + partition.queues[app.queue].backoff_delay
 
 
 def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
-    """Mark the asks tried by a pass: those without a node may be reported to an autoscaler."""
+    """Mark the asks tried by a pass: asks without a node may be reported to an autoscaler."""
     for app_id, looked_at in outcome.nowhere.items():
         nowhere = partition.apps[app_id].nowhere
         for kind, found_none in looked_at.items():
@@ -98,14 +98,14 @@ def mark_attempted(partition: PartitionOracle, outcome: Outcome) -> None:
 
 
 def mark_unplanned(partition: PartitionOracle, outcome: Outcome) -> None:
-    """No start was found for an ask: for a while none is planned for its class, and nodes are reserved."""
+    """Mark an ask for which no start was found: for a while its class has none, and nodes are reserved."""
     for app_id, kind, until in outcome.unplanned:
         partition.apps[app_id].wish(kind).plans_from = until
     partition.pauses = outcome.pauses[len(outcome.unplanned)].copy()
 
 
 def mark_looked(partition: PartitionOracle, looked: list[tuple[str, str]], now: float) -> None:
-    """An earlier start was looked for."""
+    """Mark starts for which an earlier time was searched."""
     known = {shadow.name for _, _, shadow in holders(partition.apps)}
     for app_id, key in looked:
         shadow = partition.apps[app_id].asks[key].shadow
@@ -113,7 +113,7 @@ def mark_looked(partition: PartitionOracle, looked: list[tuple[str, str]], now: 
 
 
 def mark_waits(partition: PartitionOracle, waits: list[Waits]) -> None:
-    """Let asks wait for reserved nodes like equal ones, for the same time."""
+    """Let equal asks wait for reserved nodes for the same time."""
     for app_id, kind, likeness, until in waits:
         wish = partition.apps[app_id].wish(kind)
         wish.refused.clear()
@@ -123,7 +123,7 @@ def mark_waits(partition: PartitionOracle, waits: list[Waits]) -> None:
 def mark_searches(partition: PartitionOracle, searches: list[Search], now: float) -> None:
     """Record searches for victims: after one in vain the ask's kind pauses (spec § 9.2).
 
-    If nodes are reserved for others it waits for these, and so do asks like it.
+    If nodes are reserved for others, the ask and its likeness wait for these nodes.
     """
     counts = partition.preemption.searches
     for search in searches:
@@ -142,12 +142,12 @@ def mark_searches(partition: PartitionOracle, searches: list[Search], now: float
 
 
 def begin_turn(partition: PartitionOracle) -> None:
-    """Victims may be searched for again in all leaves."""
+    """Reset the searches for victims of all leaves."""
     partition.preemption.searches.clear()
 
 
 def keep_room(partition: PartitionOracle, now: float) -> None:
-    """Before the decisions of a turn, reserve room for lost gang members."""
+    """Reserve room for lost gang members before the decisions of a turn."""
     for place in keep_places(look_at(partition, now)) if partition.places else ():
         node = partition.nodes[place.node_id or ""]
         asks = partition.must_ask(place.ask, node, allocate=False) and not look_at(partition, now).full
@@ -162,9 +162,6 @@ def keep_room(partition: PartitionOracle, now: float) -> None:
 
 
 def end_turn(partition: PartitionOracle, now: float) -> None:
-    """The turn is over; waiting asks may be reported a second later (§ 8.12).
-
-    Not after a turn in which searches for victims were postponed: another one follows.
-    """
+    """End the turn; waiting asks may be reported a second later (§ 8.12)."""
     if INSPECT not in partition.timers and any(app.asks for app in partition.apps.values()):
         partition.timers.set(INSPECT, now + INSPECTION_SECONDS)

@@ -1,4 +1,4 @@
-"""Usage, wishes and limits of everybody, added up from the records for one decision (spec §§ 10.2-10.3)."""
+"""Usage, pending amounts and limits, added up from the records for one decision (spec §§ 10.2-10.3)."""
 
 from support.oracle.books import VICTIMS, Amounts, AppRecord, AskRecord, NodeRecord, add_to, total
 from support.oracle.queues import QueueRecord, lineage
@@ -14,13 +14,12 @@ NOTHING: Amounts = {}
 class Usage:
     """All sums over one partition's records.
 
-    `kept` is what others have to leave free for asks with a promise, by queue or tracker, and
-    `kept_for` the part of it that is for one ask.
-    `running` counts applications by queue that run or are about to, `tracked_apps` has those with
-    allocations by user or group and queue, `reserved` the nodes with reservations, `keeping` those
-    of them whose victims are kept from other asks, `planned` those with room for later starts,
-    `exclusive` those that nobody else may have, `kept_on` what others leave free on a node. What
-    an application has for its fair share (`app_allocated`) is without placeholders.
+    `kept` are amounts promised to asks, by queue or tracker, and `kept_for` the part of it for one ask.
+    `running` counts by queue the applications that run or are about to. `tracked_apps` are applications with
+    allocations, by user or group and queue. `reserved` are nodes with a reservation, `keeping` nodes whose
+    victims others cannot use, `planned` nodes with room for planned starts, `exclusive` nodes closed to other
+    asks. `kept_on` are the reserved amounts on a node. Usage for an application's fair share
+    (`app_allocated`) excludes placeholders.
     """
 
     def __init__(
@@ -58,7 +57,7 @@ class Usage:
             self._hand_up(queues[path])
 
     def _count(self, app: AppRecord, leaf: QueueRecord, now: float) -> None:
-        """Add an application to its leaf, to its nodes and to its user and group."""
+        """Add an application to its leaf, its nodes, its user and its group."""
         allocated = total(allocation.ask.size for allocation in app.allocations.values())
         reals = [one.ask for one in app.allocations.values() if not one.ask.placeholder]
         self.app_allocated[app.app_id] = total(ask.size for ask in reals)
@@ -109,7 +108,7 @@ class Usage:
     def claimed(self, path: str, ask: AskRecord | None = None) -> Amounts:
         """The unavailable amounts of a queue: booked ones, and those promised to others.
 
-        With an ask, for that one. Excess over a node's capacity is not taken from other nodes.
+        With an ask, its own promise is excluded. Excess over a node's capacity is not taken from other nodes.
         """
         claimed = self._claimed(path, self.allocated[path], ask)
         if path == "root":
@@ -131,7 +130,7 @@ class Usage:
         return self._claimed(tracker, self.tracked.get(tracker, {}), ask)
 
     def in_the_end(self, apps: dict[str, AppRecord], path: str, name: str) -> int:
-        """A queue's usage of a type once all victims have ended and all promises are kept."""
+        """A queue's usage of a type once all victims have ended and all promised amounts are used."""
         inside = [app for app in apps.values() if path in lineage(app.queue)]
         used = self.allocated[path].get(name, 0)
         for app in inside:
@@ -164,13 +163,13 @@ class Usage:
 
 
 def _quotas(app: AppRecord) -> list[str | Tracker]:
-    """All that bounds the application: its queues, its user and its group."""
+    """The quotas that bound the application: its queues, its user and its group."""
     paths = lineage(app.queue)
     return [*paths, *((kind, name, path) for kind, name in app.trackers() for path in paths)]
 
 
 def limit_for(queue: QueueRecord, kind: str, name: str) -> LimitRecord | None:
-    """The limit of a user or group in one queue: by name, for users else by the wildcard."""
+    """The limit of a user or group in one queue: by name, or for users by the wildcard."""
     if kind == "group":
         return next((limit for limit in queue.limits if name in limit.groups), None)
     named = next((limit for limit in queue.limits if name in limit.users), None)
@@ -178,9 +177,9 @@ def limit_for(queue: QueueRecord, kind: str, name: str) -> LimitRecord | None:
 
 
 def group_of(queues: dict[str, QueueRecord], leaf: str, groups: tuple[str, ...]) -> str:
-    """The group that an application counts for, empty for none.
+    """The group to which an application is charged, empty for none.
 
-    From the leaf up: the first configured group among the user's, else the wildcard of that queue.
+    It is the first configured one of the user's groups, from the leaf up, or else the wildcard of that queue.
     """
     for path in lineage(leaf):
         configured = [group for limit in queues[path].limits for group in limit.groups]
@@ -193,6 +192,6 @@ def group_of(queues: dict[str, QueueRecord], leaf: str, groups: tuple[str, ...])
 
 
 def is_limited(queues: dict[str, QueueRecord], leaf: str, group: str) -> bool:
-    """True if a queue from the leaf up has a limit for that group, so that it is kept (§ 10.7)."""
+    """True if a queue from the leaf up has a limit for that group: then the group stays assigned (§ 10.7)."""
     limits = [limit for path in lineage(leaf) for limit in queues[path].limits]
     return any(group in limit.groups for limit in limits)

@@ -1,6 +1,6 @@
 """The victims for an ask (spec § 9): candidates are those of `support.preemption.brute_force`.
 
-Sets of victims are tried one after the other, better ones first, until one is enough.
+Sets of victims are tried in order, the best first, until one is enough.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +27,7 @@ Name = tuple[str, str]
 
 
 class Plan(NamedTuple):
-    """A node for an ask, and its victims; `spare` are others on it that could be stopped too.
+    """A node for an ask, and its victims; `spare` are further ones on it that could be stopped.
 
     If `fair`, they are stopped for a fair share.
     """
@@ -44,10 +44,10 @@ class Plan(NamedTuple):
 
 
 class Preemption(NamedTuple):
-    """These victims are to stop so that the ask may have the node.
+    """Victims that are to stop so that the ask gets the node.
 
-    With `plans` the RM is asked first which victims have to go by these. Or with `nodes` too, if
-    these would do for the ask.
+    With `plans`, the RM is asked first which victims to stop. With `nodes`, it is also asked which of these
+    nodes would do for the ask.
     """
 
     app_id: str
@@ -59,7 +59,7 @@ class Preemption(NamedTuple):
 
 
 def seconds_run(allocation: AllocationRecord, now: float) -> float:
-    """Run time; that of a replayed allocation counts from its ask, or from the start that the RM reports."""
+    """Seconds run; a replayed allocation counts from its ask, or from the start that the RM reports."""
     ask = allocation.ask
     if allocation.began is not None:
         return now - allocation.began
@@ -67,14 +67,14 @@ def seconds_run(allocation: AllocationRecord, now: float) -> float:
 
 
 def checkpoint_of(apps: dict[str, AppRecord], leaf: str) -> float | None:
-    """The assumed checkpoint of allocations in a leaf without a reported one: the median of the others."""
+    """The assumed checkpoint of allocations without one: the lower median of those reported in the leaf."""
     here = [one for app in apps.values() if app.queue == leaf for one in app.allocations.values()]
     known = sorted(one.checkpoint for one in here if one.checkpoint is not None)
     return known[(len(known) - 1) // 2] if known else None
 
 
 def seconds_lost(allocation: AllocationRecord, assumed: float | None, now: float) -> float:
-    """How much of its work is lost if it is stopped now."""
+    """Seconds of its work that are lost if it is stopped now."""
     run = seconds_run(allocation, now)
     since = assumed if allocation.checkpoint is None else allocation.checkpoint
     return run if since is None else max(0.0, min(run, now - since))
@@ -83,7 +83,7 @@ def seconds_lost(allocation: AllocationRecord, assumed: float | None, now: float
 def search_for(
     look: Look, app: AppRecord, ask: AskRecord, going: Collection[int] = (), *, fair: bool = False
 ) -> BruteForce:
-    """The result of a search for victims of an ask; those being stopped by `going` count as running."""
+    """The result of a search for victims of an ask; victims with an `id` in `going` count as running."""
     cluster = _snapshot(look, ask, going)
     (record,) = [one for one in cluster.requests if one.key == ask.key and one.app == app.app_id]
     return BruteForce(cluster, record, fair=fair)
@@ -92,7 +92,7 @@ def search_for(
 def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str]) -> tuple[list[Plan], bool]:
     """The plans for an ask (spec § 9.4), each for another node, the best first.
 
-    Without any: whether nodes with victims are reserved for others. Refused nodes are left out.
+    The flag is True without plans if nodes with victims are reserved for others. Refused nodes are left out.
     """
     for tried in search_for(look, app, ask).claims():
         plans, is_kept, is_over = _plans_by_claim(tried, app, ask, refused)
@@ -104,7 +104,7 @@ def find_plans(look: Look, app: AppRecord, ask: AskRecord, refused: Sequence[str
 def _plans_by_claim(
     tried: BruteForce, app: AppRecord, ask: AskRecord, refused: Sequence[str]
 ) -> tuple[list[Plan], bool, bool]:
-    """The plans by one claim; whether nodes are kept for others; and whether no other claim is tried."""
+    """The plans by one claim; whether nodes are reserved for others; and whether no other claim is tried."""
     if ask.placeholder and not _may_be_complete(tried, app, ask):
         return [], False, False
     hosts = [node for node in tried.cluster.nodes if tried.may_host(node)]
@@ -140,7 +140,7 @@ def _may_be_complete(tried: BruteForce, app: AppRecord, ask: AskRecord) -> bool:
 
 
 def stands(look: Look, app: AppRecord, ask: AskRecord, node_id: str, victims: list[Name]) -> bool:
-    """True if these victims are still legal, enough and needed; none of them, if none is needed."""
+    """True if these victims are still legal, enough and needed; or if no victims are given or needed."""
     return any(_stands_by(tried, node_id, victims) for tried in search_for(look, app, ask).claims())
 
 
@@ -158,7 +158,7 @@ def _stands_by(tried: BruteForce, node_id: str, victims: list[Name]) -> bool:
 
 
 def _parties_of(tried: BruteForce, victims: list[Name]) -> Parties | None:
-    """The parties that these are together, whole gangs before their steps; None if they are none."""
+    """The parties that consist of these victims, whole gangs before their steps, or None."""
     left = {*victims}
     found: Parties = ()
     for one in sorted(tried.rules.candidates, key=lambda one: -len(one.members)):
@@ -187,7 +187,7 @@ def _best_on(tried: BruteForce, node: NodeRecord) -> Plan | None:
 
 
 def _plan(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Plan:
-    """The parties on the node, and the others."""
+    """The plan that stops the parties, first those on the node."""
     gone = members_of(sorted(chosen, key=lambda one: not one.is_on(node.name)))
     spare = _spare(tried, node, chosen)
     return Plan(
@@ -203,7 +203,7 @@ def _plan(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Plan:
 
 
 def _spare(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Parties:
-    """Further victims on the node that are stopped alone, each legal after those before it."""
+    """Further victims on the node, none of a gang, each legal after those before it."""
     spare: Parties = ()
     for one in tried.rules.candidates:
         is_further = one.is_on(node.name) and len(one.members) == 1 and len(spare) < SPARE
@@ -213,9 +213,9 @@ def _spare(tried: BruteForce, node: NodeRecord, chosen: Parties) -> Parties:
 
 
 def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> Parties | None:
-    """The fewest on the node, the first in rank order of these; with them the fewest on other nodes.
+    """The fewest on the node, the first of these in rank order; then the fewest on other nodes.
 
-    If all victims together are not enough, none are.
+    None if all victims together are not enough.
     """
     here = [one for one in allowed if one.is_on(node.name)]
     there = [one for one in allowed if not one.is_on(node.name) and _helps_queue(tried, one)]
@@ -232,10 +232,10 @@ def _first_enough(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> 
 
 
 def _cheapest(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> Parties | None:
-    """Those with the least total loss, then the fewest, then the first in this order."""
+    """The victims with the least total loss, then the fewest, then the first in this order."""
     best: tuple[tuple[int, int], int] | None = None
     found: Parties | None = None
-    # Sets that may grow, each with the first that may join; what already costs too much does not.
+    # Sets that may still grow, each with its next candidate; sets that cost too much are dropped.
     open_sets: list[tuple[Parties, int]] = [((), 0)]
     while open_sets:
         chosen, start = open_sets.pop()
@@ -252,16 +252,16 @@ def _cheapest(tried: BruteForce, node: NodeRecord, allowed: list[Party]) -> Part
 
 
 def _helps_queue(tried: BruteForce, one: Party) -> bool:
-    """True if its end makes room in a queue of the ask's that is too full."""
+    """True if its end frees amounts in an exceeded queue of the ask."""
     short = [path for path in tried.rules.way if tried.rules.missing_quota(path)]
     leaf = one.first.leaf
     return any(leaf == path or leaf.startswith(f"{path}.") for path in short)
 
 
 def _legal(tried: BruteForce, before: Parties, more: Sequence[Party]) -> Iterator[Parties]:
-    """Sets that add some to those before, the smaller first, as far as all of them are legal.
+    """Legal sets that extend those before, smaller ones first.
 
-    A party that is illegal with some is illegal with more.
+    Every part of a legal set is legal, so illegal sets are not extended.
     """
     level: list[tuple[Parties, int]] = [(before, 0)]
     while level:
@@ -274,7 +274,7 @@ def _legal(tried: BruteForce, before: Parties, more: Sequence[Party]) -> Iterato
         ]
 
 
-# The oracle's records as those of a cluster
+# The oracle's records in the form of a cluster
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,7 +290,7 @@ class _Request(RequestRecord):
 
 @dataclass(frozen=True, kw_only=True)
 class _Snapshot(Cluster):
-    """A cluster that adds up once."""
+    """A cluster that computes each sum once."""
 
     sums: dict[tuple[str, str], int] = field(default_factory=dict)
 
@@ -301,7 +301,7 @@ class _Snapshot(Cluster):
 
 
 def _snapshot(look: Look, ask: AskRecord, going: Collection[int]) -> Cluster:
-    """A copy without the promise to the ask, in which those of `going` still run."""
+    """A copy without the promise to the ask, in which the victims with an `id` in `going` still run."""
     return _Snapshot(
         queues=tuple(
             QueueRecord(

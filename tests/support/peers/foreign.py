@@ -1,4 +1,4 @@
-"""Drives the foreign shim: a process with stubs made from the published interface alone."""
+"""Drives a foreign shim: a process whose stubs are generated from the published interface alone."""
 
 import asyncio
 import json
@@ -19,10 +19,10 @@ Message = dict[str, Any]
 
 
 class Ended(Exception):
-    """A stream or a call has ended; `code` and `text` are those of its status."""
+    """A stream or call has ended; `code` and `text` are those of its status."""
 
     def __init__(self, code: str, text: str) -> None:
-        """Keep both."""
+        """Store code and text."""
         super().__init__(f"{code}: {text}")
         self.code = code
         self.text = text
@@ -44,17 +44,17 @@ class ForeignStream:
     """One of the three streams."""
 
     def __init__(self, shim: "ForeignShim", name: str, rpc: str) -> None:
-        """Not opened yet."""
+        """Create it unopened."""
         self._shim = shim
         self._name = name
         self._rpc = rpc
 
     async def send(self, **message: Any) -> None:
-        """Send a message, its fields by their published names."""
+        """Send a message; its fields have their published names."""
         await self._do("send", rpc=self._rpc, message=message)
 
     async def next(self) -> Message:
-        """The next message. Raises Ended when there is none."""
+        """The next message; raises Ended if there is none."""
         return await self._shim.next(self._name)
 
     async def finish(self) -> None:
@@ -80,7 +80,7 @@ class ForeignStream:
 
 
 class ForeignShim:
-    """A resource manager that has nothing but the published interface."""
+    """A resource manager that only knows the published interface."""
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
         """Use that process."""
@@ -111,13 +111,13 @@ class ForeignShim:
         return await ForeignStream(self, f"{rpc}-{self._opened}", rpc).open()
 
     async def do(self, **command: Any) -> None:
-        """Hand the process a command."""
+        """Send a command to the process."""
         assert self._process.stdin is not None
         self._process.stdin.write(json.dumps(command).encode() + b"\n")
         await self._process.stdin.drain()
 
     async def next(self, stream: str) -> Message:
-        """The next message of a stream. Raises Ended, or TimeoutError after a while."""
+        """The next message of a stream; raises Ended, or TimeoutError after a while."""
         line = await asyncio.wait_for(self._lines[stream].get(), PATIENCE)
         if "ended" in line:
             if stream != "register":
@@ -142,7 +142,7 @@ class ForeignShim:
 
 @asynccontextmanager
 async def foreign_shim(target: str, stubs: Path) -> AsyncIterator[ForeignShim]:
-    """A process that uses the stubs in that folder against a server."""
+    """A process that uses the stubs in that folder to call a server."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(PUBLISHED / "foreign_shim.py"), target),
         stdin=asyncio.subprocess.PIPE,
@@ -166,7 +166,7 @@ class ForeignRm:
     """One RM on its three streams."""
 
     def __init__(self, rm_id: str, shim: ForeignShim) -> None:
-        """Not registered yet."""
+        """Create it unregistered."""
         self.rm_id = rm_id
         self.shim = shim
         self.nodes: ForeignStream
@@ -182,25 +182,25 @@ class ForeignRm:
         return self
 
     async def add_node(self, node_id: str = "n1", *, vcore: int = 4000, **more: Any) -> None:
-        """Bring a node and wait until it is accepted."""
+        """Add a node, and wait until it is accepted."""
         node = {"nodeID": node_id, "action": "CREATE", "schedulableResource": size(vcore), **more}
         await self.nodes.send(rmID=self.rm_id, nodes=[node])
         assert await self.nodes.next() == {"accepted": [{"nodeID": node_id}]}
 
     async def submit(self, name: str = "app", queue: str = "root.default", **more: Any) -> None:
-        """Submit an application and wait until it is accepted."""
+        """Submit an application, and wait until it is accepted."""
         new = {"applicationID": name, "queueName": queue, "ugi": {"user": "ann"}, **more}
         await self.applications.send(rmID=self.rm_id, new=[new])
         assert await self.verdict() == {"accepted": [{"applicationID": name}]}
 
     async def verdict(self) -> Message:
-        """The next answer to an addition; state changes in between are passed over."""
+        """The next answer to an added application; changes of state are skipped."""
         while "updated" in (message := await self.applications.next()):
             pass
         return message
 
     async def ask(self, *keys: str, app: str = "app", vcore: int = 1000, **more: Any) -> None:
-        """Ask for one allocation per key."""
+        """Send one ask for each key."""
         asks = [
             {"allocationKey": key, "applicationID": app, "resourcePerAlloc": size(vcore), **more}
             for key in keys
@@ -213,7 +213,7 @@ class ForeignRm:
         await self.allocations.send(rmID=self.rm_id, releases={"allocationsToRelease": [release]})
 
     async def new(self, count: int) -> dict[str, Message]:
-        """The next new allocations, this number, by key; any other message is a failure."""
+        """The next `count` new allocations by key; any other message is a failure."""
         found: dict[str, Message] = {}
         while len(found) < count:
             message = await self.allocations.next()
@@ -222,7 +222,7 @@ class ForeignRm:
         return found
 
     async def released(self, count: int = 1) -> list[Message]:
-        """The next releases, this number."""
+        """The next `count` releases."""
         found: list[Message] = []
         while len(found) < count:
             message = await self.allocations.next()

@@ -1,4 +1,4 @@
-"""Servers that share their RMs as members of one deployment, whose store is in the memory of the test."""
+"""Servers that share RMs as members of one deployment, whose store is in the memory of the test."""
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,7 +17,7 @@ SECRET = "ofTheTest"
 
 
 class Deployment(Table):
-    """Members and owners. The ids of members are their names."""
+    """Members and owners. The id of a member is its name."""
 
     def __init__(self) -> None:
         """Start without members."""
@@ -40,13 +40,13 @@ class Deployment(Table):
         del self.members[MemberId(name)]
 
     async def kill(self, name: str) -> None:
-        """End a server without a word; its lease lives on."""
+        """Kill a server; its lease remains."""
         member = self.member(name)
         await self.servers.pop(name).stop(at_once=True)
         self.add(member)
 
     def seat(self, name: str, secret: str, address: str) -> Seat:
-        """The place of a member, which closes a store of its own, with the documents of all."""
+        """The place of a member; the documents of members with the same secret are shared."""
         store = Documents(secret)
         store.documents = self.stores.setdefault(secret, store).documents
         return Seat(self, name, name, store=store, address=address)
@@ -58,8 +58,8 @@ async def members(
 ) -> AsyncIterator[Deployment]:
     """A deployment of servers on loopback without HTTP, each a member of that name.
 
-    `secrets` has those of members with another secret. With `sockets`, a folder, the members are workers of
-    one host, which connect by sockets in it. Settings are changed as wanted.
+    `secrets` has the secrets of members that differ from the others. With `sockets`, a folder, the members
+    are workers of one host, which connect by sockets in it. `changes` are settings.
     """
     deployment = Deployment()
     settings = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}

@@ -1,4 +1,4 @@
-"""Networks that misbehave: a proxy that changes a byte, and HTTP/2 by hand."""
+"""Faulty networks: a proxy that changes a byte, and HTTP/2 by hand."""
 
 import asyncio
 import struct
@@ -28,17 +28,17 @@ class Side(Enum):
 
 
 class Garbler(Relay):
-    """Passes everything on, except for messages to garble."""
+    """Passes everything on, and garbles messages on request."""
 
     def __init__(self, upstream: str) -> None:
-        """Garble nothing before `garble`."""
+        """Garble nothing at first."""
         super().__init__(upstream)
         self._next: set[Side] = set()
         self.garbled = 0
         """How many messages were garbled."""
 
     def garble(self, side: Side) -> None:
-        """Make the next message to that side one that cannot be parsed."""
+        """Make the next message to that side unparsable."""
         self._next.add(side)
 
     async def _copy(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, towards: str) -> None:
@@ -105,10 +105,10 @@ def header_block(path: str) -> bytes:
 
 
 class RawHttp2:
-    """One connection. Data of the server is read all the time, and its pings are answered."""
+    """One connection. It reads the server's data all the time, and answers its pings."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Over an open connection."""
+        """Use an open connection."""
         self._reader = reader
         self._writer = writer
         self.kinds: list[int] = []
@@ -118,7 +118,7 @@ class RawHttp2:
 
     @classmethod
     async def open(cls, target: str, source: str = "127.0.0.2") -> Self:
-        """Connect from an address of this machine, which need not be that of other clients."""
+        """Connect from the address `source` of this machine, which other clients need not have."""
         host, _, port = target.rpartition(":")
         return cls(*await asyncio.open_connection(host, int(port), local_addr=(source, 0)))
 
@@ -127,20 +127,20 @@ class RawHttp2:
         await self.send(PREFACE + frame(SETTINGS) + frame(SETTINGS, flags=ACK))
 
     async def send(self, data: bytes) -> None:
-        """Write; nothing happens on a connection that the server has closed."""
+        """Write data; a connection that the server has closed drops it."""
         with suppress(ConnectionError):
             self._writer.write(data)
             await self._writer.drain()
-        # On a connection that is closed nothing waits, and what was read must be looked at.
+        # A write to a closed connection does not wait, and the reader needs a turn.
         await asyncio.sleep(0)
 
     async def call(self, number: int) -> None:
-        """Open a stream of `si.v1` under an odd number, and say nothing on it."""
+        """Open a stream of `si.v1` under an odd number, without a message."""
         block = header_block("/si.v1.Scheduler/UpdateNode")
         await self.send(frame(HEADERS, block, stream=number, flags=END_HEADERS))
 
     async def dealt_with(self) -> None:
-        """Wait until the server has read everything sent: it answers a ping, or closes."""
+        """Wait until the server has read everything sent: it answers a ping, or has closed."""
         self._answers.clear()
         await self.send(frame(PING, b"question"))
         await asyncio.wait_for(self._answers.wait(), PATIENCE)
@@ -171,13 +171,13 @@ class RawHttp2:
         except (asyncio.IncompleteReadError, ConnectionError):
             self.closed.set()
             self._answers.set()
-            # Nobody takes what is still to be written.
+            # The server reads no more of what is still unsent.
             self._writer.transport.abort()
 
 
 @asynccontextmanager
 async def raw_connection(target: str) -> AsyncIterator[RawHttp2]:
-    """A connection that has greeted the server, to ``HOST:PORT``."""
+    """A connection to ``HOST:PORT`` that has sent the preface."""
     connection = await RawHttp2.open(target)
     try:
         await connection.begin()

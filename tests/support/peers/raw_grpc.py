@@ -1,4 +1,4 @@
-"""gRPC by hand: a server on the loop with handlers of a test's own, and calls frame by frame."""
+"""gRPC by hand: a server on the loop with a test's own handlers, and calls frame by frame."""
 
 import asyncio
 import socket
@@ -57,9 +57,9 @@ async def serving(
     tls: Tls | None = None,
     **options: int,
 ) -> AsyncIterator[tuple["LoopTransport", str]]:
-    """A server of `/test/NAME` on the loop, and its ``HOST:PORT``; it listens at a `path` too, if it has one.
+    """A server of `/test/NAME` on the loop and its ``HOST:PORT``; it also listens at a `path`, if given.
 
-    The `options` are gRPC's, without their prefix.
+    The `options` are those of gRPC, without their prefix.
     """
     from licorne_server.transport.loop.server import LoopTransport
 
@@ -78,9 +78,9 @@ async def serving(
 
 @asynccontextmanager
 async def calling(address: str, **options: int) -> AsyncIterator[Any]:
-    """A separate connection by the library."""
+    """A connection of its own, made by the library."""
     given = {"use_local_subchannel_pool": 1, "max_receive_message_length": -1} | options
-    # A path, which stands for the host otherwise, is no host for HTTP/2.
+    # A path in place of a host is not a valid authority in HTTP/2.
     every = [
         ("grpc.default_authority", "localhost"),
         *((f"grpc.{key}", value) for key, value in given.items()),
@@ -90,7 +90,7 @@ async def calling(address: str, **options: int) -> AsyncIterator[Any]:
 
 
 class Frame(NamedTuple):
-    """A frame of the server."""
+    """A frame from the server."""
 
     kind: int
     flags: int
@@ -99,11 +99,11 @@ class Frame(NamedTuple):
 
     @property
     def ends(self) -> bool:
-        """True if the server sends nothing more on its stream."""
+        """True if it is the last frame of its stream."""
         return self.kind in (DATA, HEADERS) and bool(self.flags & END_STREAM)
 
     def has_status(self, code: grpc.StatusCode) -> bool:
-        """True if these headers have the code; the connection must not have had that value before."""
+        """True if these headers have the code, which must be the first such value on the connection."""
         number: int = code.value[0]
         bits = "".join(HUFFMAN[int(digit)] for digit in str(number))
         size = -(-len(bits) // 8)
@@ -111,10 +111,10 @@ class Frame(NamedTuple):
 
 
 class Frames:
-    """One connection. Nothing is read before a test asks for it, and nothing is answered."""
+    """One connection, which reads only when a test calls it, and answers nothing."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Over an open connection."""
+        """Use an open connection."""
         self._reader = reader
         self._writer = writer
 
@@ -122,9 +122,9 @@ class Frames:
     async def open(
         cls, address: str, settings: bytes = b"", secure: ssl.SSLContext | None = None, room: int = 0
     ) -> Self:
-        """Connect and send the preface of HTTP/2; `settings` are those of this side.
+        """Connect, and send the preface of HTTP/2 with these settings.
 
-        The system receives about `room` bytes before they are read, if that is not 0.
+        Unless `room` is 0, the system receives about that number of bytes before they are read.
         """
         host, _, port = address.rpartition(":")
         one = socket.socket()
@@ -141,11 +141,11 @@ class Frames:
         return frames
 
     def send(self, *data: bytes) -> None:
-        """Write, without waiting."""
+        """Write without waiting."""
         self._writer.write(b"".join(data))
 
     async def until(self, wanted: Callable[[Frame], bool]) -> list[Frame]:
-        """The frames up to a wanted one."""
+        """The frames up to the first wanted one."""
         found: list[Frame] = []
         async with asyncio.timeout(PATIENCE):
             while not (found and wanted(found[-1])):
@@ -182,7 +182,7 @@ class Frames:
 async def frames_to(
     address: str, settings: bytes = b"", secure: ssl.SSLContext | None = None, room: int = 0
 ) -> AsyncIterator[Frames]:
-    """A connection that has greeted the server."""
+    """A connection to the server that has sent the preface."""
     frames = await Frames.open(address, settings, secure, room)
     try:
         yield frames
@@ -191,18 +191,18 @@ async def frames_to(
 
 
 def opening(stream: int, method: str, *, more: bytes = b"", ends: bool = False) -> bytes:
-    """The begin of a call of `/test/METHOD`; `more` are literal headers."""
+    """The headers that begin a call of `/test/METHOD`; `more` are literal headers."""
     flags = END_HEADERS | (END_STREAM if ends else 0)
     return frame(HEADERS, header_block(f"/test/{method}") + more, stream=stream, flags=flags)
 
 
 def literal(name: str, value: bytes) -> bytes:
-    """A header that needs no table; its value is shorter than 127 bytes."""
+    """A header that needs no table; its value has fewer than 127 bytes."""
     return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value
 
 
 def packed(message: bytes, flag: int = 0) -> bytes:
-    """A message with its head."""
+    """A message with its gRPC prefix."""
     return struct.pack(">BI", flag, len(message)) + message
 
 

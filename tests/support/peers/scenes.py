@@ -1,4 +1,4 @@
-"""Small servers with RMs, for what commands print about them: those of ``data/recorded/commands``."""
+"""Small servers with RMs whose output by commands is recorded in ``data/recorded/commands``."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -108,7 +108,7 @@ async def town(clock: VirtualClock) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def namesakes(clock: VirtualClock) -> AsyncIterator[str]:
-    """The same, where `green` has an application of the same name, one of its own, and a refused one."""
+    """The town, where `green` also has applications `shop` and `field`, and a refused one."""
     async with busy_town(clock) as (target, _, green):
         for name in ("shop", "field"):
             await green.submit(name, queue="root.prod", user="eve")
@@ -130,7 +130,7 @@ async def alone(clock: VirtualClock) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def several(clock: VirtualClock) -> AsyncIterator[str]:
-    """An RM with a revision of an operator, one that is not registered now, and a third one."""
+    """One RM with revisions by an operator, one that is no longer registered, and a third one."""
     async with serving(clock=clock) as server, connected(server) as channel:
         await Shim(channel).register(A)
         await Admin(channel).apply(B + "# the end, without a line break")
@@ -144,7 +144,7 @@ async def several(clock: VirtualClock) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def full(clock: VirtualClock) -> AsyncIterator[str]:
-    """Two of three asks of a core run in root.a, which is its maximum, and 2 nodes have a core left each."""
+    """In root.a two of three asks for a core run, which is its maximum; two nodes have a free core each."""
     async with serving(clock=clock) as server, connected(server) as channel:
         shim = Shim(channel)
         calls = await shim.set_up(config=NARROW_AND_WIDE, nodes=2, vcore=2_000)
@@ -159,7 +159,7 @@ async def full(clock: VirtualClock) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def budgeted(clock: VirtualClock) -> AsyncIterator[str]:
-    """An RM with four asks, of which its budget lets three run."""
+    """An RM with four asks; its budget lets three of them run."""
     async with serving(clock=clock) as server, connected(server) as channel:
         await AdminStub(channel).UpdateBudgets(ap.UpdateBudgetsRequest(budgets=BUDGETS))
         shim = Shim(channel)
@@ -171,7 +171,7 @@ async def budgeted(clock: VirtualClock) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def planned(clock: VirtualClock) -> AsyncIterator[str]:
-    """A job runs for ten minutes, one is planned behind it, and a short one has passed that."""
+    """A job runs for ten minutes, one is planned after it, and a short one has overtaken that."""
     queues = config("[{name: batch}, {name: other}]", properties="{backfill: conservative}")
     async with serve(queues, clock=clock) as served, FakeRM(served.target) as rm:
         await rm.add_nodes(1, vcore=4000)
@@ -226,7 +226,7 @@ async def zones(clock: VirtualClock) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def members(clock: VirtualClock) -> AsyncIterator[str]:
-    """Two members, of which the first one has an RM, and an RM that nobody has; the second one is asked."""
+    """Two members, the first of which serves an RM, and an RM without a member; the second is called."""
     table = Table()
     async with member(table, "a", clock) as first, member(table, "b", clock) as second:
         async with connected(first) as channel:

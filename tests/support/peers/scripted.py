@@ -1,4 +1,4 @@
-"""A server that follows a script, for rare behaviour of a real one."""
+"""A server that follows a script, for rare behaviour of a real server."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -40,13 +40,13 @@ class ScriptedStream:
     """The server's side of one stream."""
 
     def __init__(self, context: Any) -> None:
-        """Over a servicer context."""
+        """Use a servicer context."""
         self._context = context
         self.epoch = 1
         self.session = 1
 
     async def read(self) -> UpdateRequest | None:
-        """The next request, or None at the end; heartbeats and acknowledgements are passed over."""
+        """The next request, or None at the end; heartbeats and acknowledgements are skipped."""
         while True:
             request = await self._context.read()
             if request is grpc.aio.EOF:
@@ -70,7 +70,7 @@ class ScriptedStream:
         await self._context.abort(code, "")
 
     async def welcome(self, **fields: Any) -> UpdateRequest:
-        """Read the hello and answer it; returns the hello."""
+        """Read the hello and answer it; return the hello."""
         hello = await self.read()
         assert hello is not None
         fields = {"resume_token": "token", "heartbeat_seconds": 10, "max_items": 1000, **fields}
@@ -78,19 +78,19 @@ class ScriptedStream:
         return hello
 
     async def until_goodbye(self) -> None:
-        """Read until the client leaves."""
+        """Read until the client says goodbye."""
         while (request := await self.read()) is not None:
             if request.HasField("goodbye"):
                 return
 
     async def replay(self, *, complete: bool = True, number: int = 1) -> list[UpdateRequest]:
-        """Read a whole replay and answer it; returns its requests."""
+        """Read a complete replay and answer it; return its requests."""
         requests = await self.read_replay()
         await self.answer_replay(requests, complete=complete, number=number)
         return requests
 
     async def read_replay(self) -> list[UpdateRequest]:
-        """Read a whole replay."""
+        """Read a complete replay."""
         requests: list[UpdateRequest] = []
         while not (requests and requests[-1].HasField("replay_end")):
             request = await self.read()
@@ -101,7 +101,7 @@ class ScriptedStream:
     async def answer_replay(
         self, requests: list[UpdateRequest], *, complete: bool = True, number: int = 1
     ) -> None:
-        """Say whether the replay was complete. A client may end the stream as soon as it hears."""
+        """Send the result of a replay. A client may end the stream on receipt."""
         result = ReplayResult(complete=complete, reason="" if complete else "a node is missing")
         await self.write(number=number, acknowledged=requests[-1].number, replay_result=result)
 
@@ -111,9 +111,9 @@ Script = Callable[[ScriptedStream], Awaitable[None]]
 
 @asynccontextmanager
 async def scripted(*scripts: Script) -> AsyncIterator[str]:
-    """A server that plays one script for each stream in turn; the block gets its address.
+    """A server that plays one script for each stream in turn; the block receives its address.
 
-    Raises what a script raised, such as a failed assertion, at the end of the block.
+    An error in a script, such as a failed assertion, is raised at the end of the block.
     """
     waiting = list(scripts)
     failures: list[BaseException] = []
@@ -157,7 +157,7 @@ async def listening(target: str, **fields: Any) -> AsyncIterator[Client]:
 
 
 def served(play: Script) -> Script:
-    """The script between a whole replay and the goodbye of the client."""
+    """The script, preceded by a welcome and a complete replay, and followed by a wait for the goodbye."""
 
     @wraps(play)
     async def script(stream: ScriptedStream) -> None:
@@ -171,4 +171,4 @@ def served(play: Script) -> Script:
 
 @served
 async def welcomes(stream: ScriptedStream) -> None:
-    """Serve the client to its goodbye."""
+    """Serve the client until its goodbye."""

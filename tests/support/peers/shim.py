@@ -1,4 +1,4 @@
-"""A resource manager in the hands of a test: the raw RPCs, and messages that are quick to write."""
+"""A resource manager that a test drives: raw RPCs, and short ways to write messages."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -48,8 +48,8 @@ async def serving(
 ) -> AsyncIterator[Server]:
     """A server on loopback without HTTP, with changed settings.
 
-    However long this process stands still, which has all tests in it: no plan is delayed, and no session is
-    given up as silent.
+    However long this process, which also runs the tests, is blocked, no plan is delayed, and no session is
+    lost for silence.
     """
     changes = {"listen": LOOPBACK, "http": None, "drain": 1.0, "rms": FREE_PLANS, **changes}
     settings = Settings(**{"heartbeat": PATIENCE, **changes})
@@ -73,7 +73,7 @@ async def refusal(call: Any) -> tuple[grpc.StatusCode, str]:
 
 
 async def eventually(condition: Callable[[], Any]) -> None:
-    """Let the loop run until something is so."""
+    """Let the loop run until the condition holds."""
     async with asyncio.timeout(PATIENCE):
         while True:
             if condition():
@@ -92,25 +92,25 @@ def node(node_id: str, **amounts: int) -> si.NodeInfo:
 
 
 def application(app_id: str, queue: str = "", **fields: Any) -> si.AddApplicationRequest:
-    """An application of the user `tester`, in the namespace `ns` if no queue is given."""
+    """An application of the user `tester`, or, without a queue, in the namespace `ns`."""
     fields.setdefault("ugi", si.UserGroupInformation(user="tester"))
     fields.setdefault("tags", {} if queue else {"namespace": "ns"})
     return si.AddApplicationRequest(applicationID=app_id, queueName=queue, **fields)
 
 
 def ask(key: str, app_id: str = "app", vcore: int = 100, **fields: Any) -> si.Allocation:
-    """An ask for some vcore."""
+    """An ask for this amount of vcore."""
     fields.setdefault("resourcePerAlloc", resource(vcore=vcore))
     return si.Allocation(allocationKey=key, applicationID=app_id, **fields)
 
 
 def releases(*items: si.AllocationRelease) -> si.AllocationReleasesRequest:
-    """Releases as an AllocationRequest has them."""
+    """The releases of an AllocationRequest."""
     return si.AllocationReleasesRequest(allocationsToRelease=items)
 
 
 def detail(error: grpc.aio.AioRpcError, kind: Any) -> Any:
-    """The detail of that kind in an error; an empty one if there is none."""
+    """The detail of that kind in an error; empty if there is none."""
     status = rpc_status.from_call(error)
     found = kind()
     for packed in status.details if status else ():
@@ -120,19 +120,19 @@ def detail(error: grpc.aio.AioRpcError, kind: Any) -> Any:
 
 
 def info_of(error: grpc.aio.AioRpcError) -> tuple[str, dict[str, str]]:
-    """Reason and metadata in an error."""
+    """Reason and metadata of an error."""
     info = detail(error, error_details_pb2.ErrorInfo)
     return info.reason, dict(info.metadata)
 
 
 def violations(error: grpc.aio.AioRpcError) -> dict[str, str]:
-    """The field violations in an error's details, text by field."""
+    """The field violations in an error's details: texts by field."""
     found = detail(error, error_details_pb2.BadRequest).field_violations
     return {item.field: item.description for item in found}
 
 
 def faults(error: CallError) -> dict[str, str]:
-    """The same of an error that has not been sent."""
+    """The field violations in an error that was not sent: texts by field."""
     return {
         item.field: item.description
         for detail in error.details
@@ -151,8 +151,8 @@ class Call:
         answer: Any,
         metadata: Sequence[tuple[str, str]] = (),
     ) -> None:
-        """Open it."""
-        # Nothing said is nothing given: the channel may have metadata of its own.
+        """Open the stream."""
+        # Without metadata none are passed: the channel may have metadata of its own.
         given: dict[str, Any] = {"metadata": tuple(metadata)} if metadata else {}
         self.call: Any = channel.stream_stream(method)(**given)
         self._answer = answer
@@ -163,13 +163,13 @@ class Call:
         await self.call.write(raw)
 
     async def read(self) -> Any:
-        """The next message; None when the stream has ended."""
+        """The next message; None if the stream has ended."""
         async with asyncio.timeout(PATIENCE):
             raw = await self.call.read()
         return None if raw is grpc.aio.EOF else self.parse(raw)
 
     def parse(self, raw: bytes) -> Any:
-        """The message of these bytes."""
+        """The message in these bytes."""
         return self._answer.FromString(raw)
 
     async def next(self) -> Any:
@@ -189,7 +189,7 @@ class Call:
             return await self.call.code(), await self.call.details() or ""
 
     async def half_close(self) -> None:
-        """Say that nothing more will be sent."""
+        """End the requests."""
         await self.call.done_writing()
 
 
@@ -197,7 +197,7 @@ class Shim:
     """An RM that speaks `si.v1`."""
 
     def __init__(self, channel: grpc.aio.Channel, rm_id: str = "rm") -> None:
-        """Over a channel; nothing is sent yet."""
+        """Use a channel; nothing is sent yet."""
         self.channel = channel
         self.rm_id = rm_id
 
@@ -207,7 +207,7 @@ class Shim:
         await self.unary("/si.v1.Scheduler/RegisterResourceManager", request.SerializeToString())
 
     async def unary(self, method: str, raw: bytes) -> bytes:
-        """Call with bytes."""
+        """Make a unary call with bytes."""
         call: Any = self.channel.unary_unary(method)
         answer: bytes = await call(raw, timeout=PATIENCE)
         return answer
@@ -233,7 +233,7 @@ class Shim:
         await call.send(si.AllocationRequest(rmID=self.rm_id, allocations=asks))
 
     async def set_up(self, *, config: str = "", nodes: int = 1, vcore: int = 1000) -> tuple[Call, Call, Call]:
-        """Register, with some nodes and the application `app`; the three streams, by name."""
+        """Register, with some nodes and the application `app`; return the streams, that of asks first."""
         await self.register(config)
         node_call, app_call = self.open("UpdateNode"), self.open("UpdateApplication")
         alloc_call = self.open("UpdateAllocation")
@@ -252,7 +252,7 @@ async def hang_up(server: Server, *calls: Call, rm_id: str = "rm") -> None:
 
 
 async def new_allocations(call: Call, count: int) -> dict[str, str]:
-    """This number of new allocations, node by key."""
+    """The next `count` new allocations: the node by key."""
     placed: dict[str, str] = {}
     while len(placed) < count:
         response = await call.next()
@@ -271,7 +271,7 @@ class RawSession:
         self.number = 0
 
     def open(self, metadata: Sequence[tuple[str, str]] = ()) -> Call:
-        """Open a stream without a word."""
+        """Open a stream without a message."""
         return Call(self.channel, "/licorne.v1.Session/Update", sp.UpdateResponse, metadata)
 
     async def hello(
@@ -307,7 +307,7 @@ class RawSession:
         return call, welcome
 
     async def send(self, call: Call, *, acknowledged: int = 0, **message: Any) -> int:
-        """Send a numbered request; its number."""
+        """Send a numbered request; return its number."""
         self.number += 1
         await call.send(sp.UpdateRequest(number=self.number, acknowledged=acknowledged, **message))
         return self.number
@@ -320,7 +320,7 @@ class RawSession:
         vcore: int = 1000,
         asks: Mapping[str, str] | None = None,
     ) -> sp.ReplayResult:
-        """Replay some nodes, the application `app` and asks (application by key)."""
+        """Replay some nodes, the application `app`, and asks (application by key)."""
         asks = asks or {}
         await self.send(call, replay_begin=sp.ReplayBegin())
         infos = [node(f"n{i}", vcore=vcore) for i in range(nodes)]
@@ -335,7 +335,7 @@ class RawSession:
         return result
 
     async def leave_when_drained(self, drain: Callable[[], None]) -> None:
-        """Have something placed, have the server drained, and leave it in order."""
+        """Have an ask placed, let the server be drained, and end the session with a goodbye."""
         call, _ = await self.begin()
         await self.replay(call, asks={"k": "app"})
         await self.until(call, "allocations")
@@ -345,7 +345,7 @@ class RawSession:
         assert (await call.ending())[0] is grpc.StatusCode.OK
 
     async def until(self, call: Call, kind: str) -> Any:
-        """The next response of a kind; those of other kinds are skipped."""
+        """The next response of a kind; other kinds are skipped."""
         while True:
             response = await call.next()
             if response.WhichOneof("message") == kind:

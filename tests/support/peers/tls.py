@@ -1,4 +1,4 @@
-"""Credentials: certificates of the tests, and channels that show one, or carry a bearer token."""
+"""Credentials: certificates of the tests, and channels that present one or carry a bearer token."""
 
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -28,7 +28,7 @@ def tls(folder: Path = FILES, *, mutual: bool = True) -> Tls:
 
 @asynccontextmanager
 async def connected_as(name: str, server: Server) -> AsyncIterator[grpc.aio.Channel]:
-    """A channel with the certificate of that name; with none for the empty name."""
+    """A channel with the certificate of that name; an empty name means none."""
     credentials = grpc.ssl_channel_credentials(
         root_certificates=(FILES / "ca.pem").read_bytes(),
         private_key=(FILES / f"{name}.key").read_bytes() if name else None,
@@ -40,7 +40,7 @@ async def connected_as(name: str, server: Server) -> AsyncIterator[grpc.aio.Chan
 
 
 def https(name: str = "", folder: Path = FILES) -> ssl.SSLContext:
-    """The settings of an HTTP client: the authority, and the certificate of that name if any."""
+    """The settings of an HTTP client: the authority, and the certificate of that name if given."""
     context = ssl.create_default_context(cafile=folder / "ca.pem")
     if name:
         context.load_cert_chain(folder / f"{name}.pem", folder / f"{name}.key")

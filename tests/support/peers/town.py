@@ -1,4 +1,4 @@
-"""A server with two RMs, and the commands of `licorne` of a user."""
+"""A server with two RMs, and a user's `licorne` commands."""
 
 import asyncio
 import json
@@ -40,7 +40,7 @@ class Result:
 
     @property
     def json(self) -> Any:
-        """The output as data."""
+        """The output as parsed JSON."""
         return json.loads(self.out)
 
     @property
@@ -58,11 +58,11 @@ class Shell:
         self._capsys = capsys
 
     async def __call__(self, command: str, *arguments: str) -> Result:
-        """Run `licorne COMMAND ARGUMENTS --target …` beside the server's loop, without a short timeout."""
+        """Run `licorne COMMAND ARGUMENTS --target …` outside the server's loop, with a long timeout."""
         given = [command, *arguments, "--target", self.target]
         if "--timeout" not in arguments:
             given += ["--timeout", str(PATIENCE)]
-        # What the server logged before is not the command's.
+        # Drop the earlier log lines of the server, which are not output of the command.
         self._capsys.readouterr()
         code = await asyncio.to_thread(main, given)
         captured = self._capsys.readouterr()
@@ -71,7 +71,7 @@ class Shell:
 
 @dataclass(frozen=True, slots=True)
 class Town:
-    """Two RMs: `blue` has one full queue, `green` nothing but a node."""
+    """Two RMs: `blue` has one full queue, `green` has only a node."""
 
     shell: Shell
     blue: FakeRM
@@ -96,7 +96,7 @@ async def busy_town(clock: Clock | None = None) -> AsyncIterator[tuple[str, Fake
 
 @asynccontextmanager
 async def interrupted(*arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """A command in a process, with its output; interrupted at the end it exits with 130."""
+    """A command in a process, with its output; it is interrupted at the end, and must exit with 130."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_server", *arguments),
         stdout=asyncio.subprocess.PIPE,

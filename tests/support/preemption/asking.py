@@ -1,7 +1,7 @@
 """Small scenes, searches in them, and enforcement of a maximum (spec § 9.6).
 
 A scene is a few queues, one node, allocations and asks. Plans are carried out on its records; an enforcement
-is played to its end, and changes nothing.
+runs to its end, and changes nothing.
 """
 
 from collections.abc import Generator, Sequence
@@ -78,7 +78,7 @@ def shown(found: list[VictimPlan] | Law) -> list[BrutePlan] | Law:
 
 
 def carried_out(cluster: Cluster, key: str, plan: VictimPlan) -> Cluster:
-    """The cluster after the victims have ended and the request is placed."""
+    """The cluster after the victims have ended and the request is placed on the plan's node."""
     gone = set(keys(plan.victims))
     placed = [
         replace(
@@ -97,7 +97,7 @@ def carried_out(cluster: Cluster, key: str, plan: VictimPlan) -> Cluster:
 
 
 def served(cluster: Cluster, asks: list[str]) -> Cluster:
-    """The cluster after all plans found for these requests, one after the other."""
+    """The cluster after plans for these requests are carried out, one after the other."""
     for key in asks:
         found = search(cluster, key)
         if not isinstance(found, Law):
@@ -112,7 +112,7 @@ A, B = "root.a", "root.b"
 def queue(
     path: str, guaranteed: Size | None = None, most: Size | None = None, **settings: Any
 ) -> QueueRecord:
-    """A leaf with these settings."""
+    """A leaf with this guarantee and maximum."""
     return QueueRecord(path=path, guaranteed=guaranteed, max=most, settings=QueueSettings(**settings))
 
 
@@ -124,7 +124,7 @@ def parent(
 
 
 def runs(leaf: str, *numbers: int, node: str = "n1", vcore: int = 1, **more: Any) -> list[RequestRecord]:
-    """Allocations of one application; a higher number is a younger one."""
+    """Allocations of one application; a higher number in the key means a younger one."""
     return [
         RequestRecord(
             app=f"app-{leaf}",
@@ -176,7 +176,7 @@ class Stopped(NamedTuple):
 
 
 class Enforced(NamedTuple):
-    """The outcome; the fields mean the same as in `Enforcement`."""
+    """The outcome of an enforcement; the fields have the meaning of `Enforcement`."""
 
     amount: Resources
     selected: int
@@ -185,7 +185,7 @@ class Enforced(NamedTuple):
 
 
 def enforced(queue: Queue, losses: Losses, now: float) -> Enforced:
-    """Enforce the queue's maximum; the changes by its victims are undone."""
+    """Enforce the queue's maximum, and undo the changes by its victims."""
     losses = deepcopy(losses)
     victims: list[Stopped] = []
     leaves = {app: leaf for leaf in _all(queue) for app in leaf.applications.values()}
@@ -217,12 +217,12 @@ def _all(queue: Queue) -> list[Queue]:
 
 
 def parts_of(queue: Queue, amount: Resources) -> list[tuple[Queue, Resources]]:
-    """The shares of its leaves in an amount to stop."""
+    """The part of an amount to stop that each of the queue's leaves has to contribute."""
     return [part for part in split(queue, amount) if part is not None]
 
 
 def result_of(steps: Generator[int, None, T]) -> T:
-    """The result of steps that are all carried out at once."""
+    """The result of steps that are all run at once."""
     result: Any = None
 
     def play() -> Generator[int, None, None]:

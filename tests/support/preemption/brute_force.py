@@ -2,7 +2,7 @@
 
 An ask has up to two claims: to the guarantee of a queue and to the fair share of its leaf. Each is tried.
 
-The rules for victims are those of spec § 9, over records, plainly.
+The rules for victims are those of spec § 9, applied to records.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -58,7 +58,7 @@ def members_of(parties: Iterable[Party]) -> tuple[RequestRecord, ...]:
 
 
 def kind_of(parties: Sequence[Party]) -> int:
-    """The order of stops: growth first, the highest steps before all."""
+    """The order of stops: growth of gangs first, the highest steps before all others."""
     if parties and all(one.step for one in parties):
         return -min(one.step for one in parties)
     return 2 * any(not one.opted_in for one in parties) + any(one.originator for one in parties)
@@ -76,10 +76,10 @@ def units_of(cluster: Cluster, app: str) -> Iterator[Party]:
 
 
 class Rules:
-    """The laws for one ask of a cluster, by one of its rights to preempt."""
+    """The laws for one ask of a cluster, under one of its claims."""
 
     def __init__(self, cluster: Cluster, ask: RequestRecord, *, fair: bool = False) -> None:
-        """Start without results. If `fair`, the right is that to the fair share."""
+        """Start without results. With `fair`, the claim is that to the fair share."""
         self.cluster = cluster
         self.ask = ask
         self.fair = fair
@@ -88,7 +88,7 @@ class Rules:
 
     @cached_property
     def entitled(self) -> str | None:
-        """The queue that guarantees a type of the ask, or the leaf that asks for its fair share."""
+        """The queue that guarantees a type of the ask, or the leaf that may claim its fair share."""
         if self.fair:
             reclaims = self.cluster.queue(self.ask.leaf).settings.of(RECLAIM)
             return self.ask.leaf if reclaims else None
@@ -98,7 +98,7 @@ class Rules:
         return None
 
     def is_due(self) -> bool:
-        """Law 4."""
+        """Law 4: the ask stays within the guarantee, or within the fair share."""
         assert self.entitled is not None
         if self.fair:
             return self.shares.keep(self.entitled)
@@ -121,7 +121,7 @@ class Rules:
         return False
 
     def eligible(self) -> list[str]:
-        """The leaves that laws 3 and 7 leave."""
+        """The leaves whose allocations may be victims by laws 3 and 7."""
         fence = "root"
         for path in self.way:
             settings = self.cluster.queue(path).settings
@@ -141,8 +141,8 @@ class Rules:
     def counted(self, one: RequestRecord, other: RequestRecord) -> int:
         """The priority of one as a child of the lowest queue that it shares with the other.
 
-        The lowest priority of all passes every queue unchanged, as no asks at all do (§ 4.11). It
-        is the ask's loss only: an allocation is spared in doubt.
+        An ask with the lowest of all priorities passes every queue unchanged, because such a queue looks like
+        one without asks (§ 4.11). This does not apply to allocations, which are spared in case of doubt.
         """
         priority = one.priority
         for path in lineage(one.leaf):
@@ -154,7 +154,7 @@ class Rules:
         return priority
 
     def _is_full(self, path: str) -> bool:
-        """True if the ask exceeds the maximum in a type that both name."""
+        """True if the ask exceeds the queue's maximum, or under its claim the fair share; always for root."""
         if path == "root":
             return True
         return self.missing_quota(path) or (self.fair and not self.shares.keep(path))
@@ -164,7 +164,7 @@ class Rules:
         return [path for path in lineage(leaf) if path not in self.way]
 
     def is_over(self, leaf: str) -> bool:
-        """Law 5."""
+        """Law 5: the queues that lose a victim exceed their guarantees, or their fair shares."""
         if self.fair and not all(self.shares.excess(path) for path in self.apart(leaf)):
             return False
         if not any(guarantees(self.cluster, path) for path in self.apart(leaf)):
@@ -178,7 +178,7 @@ class Rules:
         return False
 
     def most_of(self, path: str, name: str) -> int:
-        """The maximum that victims in a queue can free of a type: at most its excess over its guarantee."""
+        """The amount of a type that victims in a queue can free, within its excess over its guarantee."""
         if self.cluster.queue(path).is_leaf:
             may_lose = path in self.eligible() and self.is_over(path)
             there = [one for one in self.cluster.inside(path) if one.counts and one.state not in VICTIMS]
@@ -196,7 +196,7 @@ class Rules:
 
     @cached_property
     def candidates(self) -> list[Party]:
-        """All candidates, the first to stop first."""
+        """All candidates, in the order of stops."""
         leaves = [leaf for leaf in self.eligible() if self.is_over(leaf)]
         units = [unit for app in self.cluster.elastic for unit in units_of(self.cluster, app)]
         grouped = {id(one) for one in members_of(units)}
@@ -224,7 +224,7 @@ class Rules:
         return self.cluster.now - (one.created if one.brought else one.started)
 
     def seconds_lost(self, one: RequestRecord) -> float:
-        """The seconds of work lost: since its checkpoint, or else since that of its leaf's median."""
+        """The seconds of work lost: since its checkpoint, or else since the median checkpoint of its leaf."""
         since, run = one.checkpoint, self.seconds(one)
         if since is None:
             here = [r for r in self.cluster.requests if r.leaf == one.leaf and r.counts]
@@ -238,7 +238,7 @@ class Rules:
         return self.cluster.queue(self.ask.leaf).settings.preemption_victim_order is VictimOrder.COST
 
     def price(self, parties: Iterable[Party]) -> tuple[int, int]:
-        """The highest priority of any, and all the work that is lost: parts of the cluster times seconds."""
+        """The highest priority among the members, and their lost work: parts of the cluster times seconds."""
         if not self.by_cost:
             return (LOWEST, 0)
         found = [
@@ -257,7 +257,7 @@ class Rules:
         return (*head, -party.first.created, party.first.app, party.first.key, len(party.members))
 
     def keeps_guarantees(self, gone: Iterable[RequestRecord]) -> bool:
-        """Law 2."""
+        """Law 2: no queue falls below its guarantee."""
         gone = list(gone)
         for victim in gone:
             for path in self.apart(victim.leaf):
@@ -290,13 +290,13 @@ class Rules:
 
 
 def is_charged(rules: Rules, one: RequestRecord) -> bool:
-    """True if it has what counts for the fair share of each queue that loses it."""
+    """True if it uses the types in which the queues that lose it exceed their fair shares."""
     above = [rules.shares.excess(path) for path in rules.apart(one.leaf)] if rules.fair else []
     return all(found is None or one.size.get(found[0], 0) > 0 for found in above)
 
 
 def _lost_by(rules: Rules, one: RequestRecord) -> int:
-    """The lost work: parts of all nodes times seconds and their cost."""
+    """The lost work: parts of all nodes times seconds, times their cost."""
     nodes = rules.cluster.nodes
     parts = [
         value / size
@@ -315,7 +315,7 @@ RESPECTED = 4.0
 
 
 class BrutePlan(NamedTuple):
-    """A node, and the keys of victims on it and on others, each in rank order."""
+    """A node, and the keys of victims on it and on other nodes, each in rank order."""
 
     node: str
     on_node: tuple[str, ...]
@@ -326,18 +326,18 @@ class BruteForce:
     """The exhaustive search for one ask."""
 
     def __init__(self, cluster: Cluster, ask: RequestRecord, *, fair: bool = False) -> None:
-        """Start without a try. If `fair`, the right is that to the fair share."""
+        """Start without results. With `fair`, the claim is that to the fair share."""
         self.cluster = cluster
         self.ask = ask
         self.rules = Rules(cluster, ask, fair=fair)
 
     def claims(self) -> list["BruteForce"]:
-        """The ask by its claim to a guarantee, and by that to a fair share, as far as they go."""
+        """The searches by the claim to a guarantee and by that to a fair share, if the ask has them now."""
         both = (self, BruteForce(self.cluster, self.ask, fair=True))
         return [one for one in both if one.rules.entitled is not None and one.rules.is_due()]
 
     def answer(self, most: int) -> list[BrutePlan] | Law:
-        """The best plans, each for another node, or the blocking law."""
+        """The best plans, at most `most`, each for another node; or the blocking law."""
         law = Law.NO_GUARANTEE if self.rules.entitled is None else Law.OVER_GUARANTEE
         if BruteForce(self.cluster, self.ask, fair=True).rules.entitled is not None:
             law = Law.OVER_FAIR_SHARE
@@ -349,7 +349,7 @@ class BruteForce:
         return law
 
     def answer_by_claim(self, most: int) -> list[BrutePlan] | Law:
-        """The same by this right, if the ask has it."""
+        """The plans by the present claim, or the blocking law."""
         hosts = [node for node in self.cluster.nodes if self.may_host(node)]
         kept = any(self.is_kept(node) for node in self.cluster.nodes)
         if not hosts and kept:
@@ -377,7 +377,7 @@ class BruteForce:
         return self.is_free(node)
 
     def is_kept(self, node: NodeRecord) -> bool:
-        """True if the node has candidates, and only a reservation of another ask closes it."""
+        """True if the node has candidates, and is only closed by reservations of other asks."""
         refused = self.ask.predicate is not None and False in node.refused
         may_go = any(one.is_on(node.name) for one in self.rules.candidates)
         return may_go and self._is_large(node) and not refused and not self.is_free(node)
@@ -397,11 +397,11 @@ class BruteForce:
         )
 
     def is_shared(self, node: NodeRecord) -> bool:
-        """True if room on the node is promised to others, and the ask may use the remainder."""
+        """True if amounts on the node are promised to others, so that the ask may use the remainder."""
         return any(one.triggered for one in self.holders(node))
 
     def holders(self, node: NodeRecord) -> list[RequestRecord]:
-        """The others with a reservation of the node."""
+        """The other requests with a reservation of the node."""
         return [
             one
             for one in self.cluster.requests
@@ -409,7 +409,7 @@ class BruteForce:
         ]
 
     def yields(self, one: RequestRecord) -> bool:
-        """True if the other loses its node to the ask."""
+        """True if the request would lose its reserved node to the ask."""
         return one.hold is not None and (
             one.hold.provisional
             or (
@@ -421,7 +421,7 @@ class BruteForce:
         )
 
     def _is_closed(self, node: NodeRecord) -> bool:
-        """True if certainly no room is left: a victim may be spared, or the node is another's alone."""
+        """True if the ask cannot use the remainder: a victim may be spared, or the node is not shared."""
         noticed = any(
             one.node == node.name and one.state is RequestState.NOTICED for one in self.cluster.requests
         )
@@ -435,14 +435,14 @@ class BruteForce:
         return not twice and self.rules.keeps_guarantees(gone) and self.rules.keeps_losses(gone)
 
     def is_enough(self, node: NodeRecord, parties: Parties) -> bool:
-        """True if the ask fits on the node and in its queues without the victims."""
+        """True if the ask fits on the node and in its queues once the victims have ended."""
         gone = members_of(parties)
         return self.has_room(node, parties) and not any(
             self.rules.missing_quota(path, gone) for path in self.rules.way
         )
 
     def has_room(self, node: NodeRecord, parties: Parties) -> bool:
-        """True if the ask fits on the node without the victims, beside the promises of others."""
+        """True if the ask fits on the node without the victims and the amounts promised to others."""
         here = [one for one in members_of(parties) if one.node == node.name]
         promised = [one for one in self.holders(node) if one.triggered]
         return all(
@@ -451,7 +451,7 @@ class BruteForce:
         )
 
     def left_beside(self, hosts: Iterable[NodeRecord]) -> list[str]:
-        """The nodes where the ask fits beside promises, up to the first without a reservation."""
+        """The nodes where the ask fits, up to the first without amounts promised to others."""
         fit = [one for one in sorted(hosts, key=lambda one: one.name) if self.is_enough(one, ())]
         return [one.name for one in takewhile(self.is_shared, fit)]
 
@@ -476,9 +476,9 @@ class BruteForce:
         return score, BrutePlan(node.name, here, there)
 
     def _key(self, node: NodeRecord, gone: Parties) -> tuple[Any, ...]:
-        """The fewest on the node, counted as parties, then the fewest on others; growth before all.
+        """The sort key: growth first, the fewest parties on the node, then the fewest on other nodes.
 
-        By cost the smallest loss, and then the fewest of all.
+        By cost, the smallest loss and then the fewest victims.
         """
         place = {one: index for index, one in enumerate(self.rules.candidates)}
         here = [place[one] for one in gone if one.is_on(node.name)]

@@ -1,7 +1,6 @@
 """The core's own queues, nodes and applications, built from records; and random changes of them.
 
-Changes of a cluster between two searches: random changes of the core's own objects. Each changes books,
-versions and counters like the core.
+The changes occur between two searches, and affect records, versions and counters as in the core.
 """
 
 from collections.abc import Callable
@@ -39,7 +38,7 @@ from support.preemption.records import Cluster, QueueRecord, RequestRecord, Size
 
 
 class Built(NamedTuple):
-    """A cluster as the core has it."""
+    """A cluster in the core's own objects."""
 
     tree: QueueTree
     nodes: NodeBook
@@ -67,7 +66,7 @@ PART = 1_000
 
 
 def build(cluster: Cluster, first_nodes: int = 32) -> Built:
-    """Everything in the records, and a search over it that examines a first number of nodes quickly."""
+    """Everything in the records, and a search over it that examines the `first_nodes` first."""
     tree = whole_tree(_config(cluster, cluster.queue("root")))
     nodes = NodeBook(NodeSortPolicy())
     for record in cluster.nodes:
@@ -215,7 +214,7 @@ class Changing:
         self._random.choice(self._changes)()
 
     def _one(self, *states: RequestState) -> Request | None:
-        """A random request in one of these states."""
+        """A random request in one of these states; None if there is none."""
         found = [
             request
             for app in self._built.applications.values()
@@ -229,13 +228,13 @@ class Changing:
         return request.allocation, self._built.nodes.by_id[request.allocation.node_id]
 
     def _note(self, node: Node) -> None:
-        """Record that the node has changed."""
+        """Note that the node has changed."""
         node.version += 1
         self._built.nodes.changed.note(node)
         self._built.nodes.count_usable(node)
 
     def _stop(self) -> None:
-        """Ask a victim to stop, which leaves the version of its node unchanged."""
+        """Request a victim to stop, which leaves the version of its node unchanged."""
         request = self._one(RequestState.ALLOCATED)
         if request is not None:
             request.follow(RequestEvent.PREEMPT)
@@ -246,7 +245,7 @@ class Changing:
             self._built.nodes.count_usable(node)
 
     def _end(self) -> None:
-        """Release an allocation, a victim or not."""
+        """Release an allocation, which may be a victim."""
         request = self._one(RequestState.ALLOCATED, RequestState.PREEMPTING)
         if request is None:
             return
@@ -302,7 +301,7 @@ class Changing:
         request.allocation = Allocation(request.ask, node.node_id, allocation.request_time, NOW - 1)
         book(request.ask.ask_class.items, node, app)
         node.allocations[request.allocation] = None
-        # The last booking is the last one among its requests.
+        # The allocation that was booked last is the last one among its application's requests.
         app.requests[request.key] = app.requests.pop(request.key)
         self._note(node)
 

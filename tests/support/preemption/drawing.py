@@ -30,10 +30,10 @@ ASK = "ask"
 
 
 class Drawing:
-    """One random cluster. `running` is about how many allocations it has; some are in `elastic` gangs."""
+    """One random cluster with about `running` allocations, some of them in `elastic` gangs."""
 
     def __init__(self, seed: int, running: int = 9, *, elastic: bool = False, reclaims: bool = False) -> None:
-        """Draw the traits that hold for the whole cluster first. With `reclaims` queues want fair shares."""
+        """Draw the properties of the whole cluster first. With `reclaims` queues claim fair shares."""
         # A random source of its own leaves the other draws of a seed unchanged.
         self.of_gangs = Random(f"elastic {seed}") if elastic else None
         self.of_shares = Random(f"reclaims {seed}") if reclaims else None
@@ -49,7 +49,7 @@ class Drawing:
         self.largest = random.choice([1, 2, 3, 3])
 
     def cluster(self) -> Cluster:
-        """The cluster. Its last request is the preempting ask."""
+        """The drawn cluster. Its last request is the preempting ask."""
         random = self.random
         leaves = [f"root.{path}" for path in random.choice(SHAPES[3:] if self.is_tight else SHAPES)]
         asking = leaves[0] if random.random() < 0.6 else random.choice(leaves)
@@ -75,7 +75,7 @@ class Drawing:
         )
 
     def _demand(self, leaves: list[str]) -> list[RequestRecord]:
-        """Add further asks, which count for fair shares only."""
+        """Add further asks, which only count for fair shares."""
         rng = self.of_shares
         if rng is None:
             return []
@@ -101,7 +101,7 @@ class Drawing:
         }
 
     def _joins(self, request: RequestRecord) -> bool:
-        """True for most of the possible members."""
+        """True for most of the possible members of a gang."""
         return (
             self.of_gangs is not None
             and request.node is not None
@@ -137,7 +137,7 @@ class Drawing:
         return replace(node, occupied=occupied)
 
     def _running(self, leaves: list[str], asking: str, nodes: list[NodeRecord]) -> list[RequestRecord]:
-        """Allocations, most of them in other leaves than the ask's."""
+        """Allocations, most of them outside the leaf of the ask."""
         random = self.random
         free = {node.name: dict(node.capacity) for node in nodes}
         made: list[RequestRecord] = []
@@ -177,7 +177,7 @@ class Drawing:
         )
 
     def _waiting(self, leaves: list[str], nodes: list[NodeRecord]) -> list[RequestRecord]:
-        """Other asks that have nodes reserved, some of them beneficiaries."""
+        """Other asks with a reserved node, some of which have victims."""
         random = self.random
         found = []
         for number, node in enumerate((*nodes, *nodes)):
@@ -247,7 +247,7 @@ class Drawing:
         )
 
     def _reclaims(self, queue: QueueRecord, rng: Random) -> QueueRecord:
-        """The queue as one that may preempt up to its fair share, mostly without a guarantee."""
+        """The queue with a claim to its fair share, mostly without a guarantee."""
         extended = ((RECLAIM, True),) if rng.random() < 0.9 else ()
         guaranteed = queue.guaranteed if rng.random() < 0.2 else None
         settings = replace(queue.settings, extended=extended)
@@ -310,5 +310,5 @@ class Drawing:
 
 
 def within(leaf: str, path: str) -> bool:
-    """True if a queue is another one or below it."""
+    """True if the leaf is the queue at the path, or below it."""
     return leaf == path or leaf.startswith(f"{path}.")

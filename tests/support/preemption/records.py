@@ -11,7 +11,7 @@ Size = Mapping[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class QueueRecord:
-    """A queue; amounts are None where nothing is set."""
+    """A queue; amounts are None where they are not set."""
 
     path: str
     guaranteed: Size | None = None
@@ -22,7 +22,7 @@ class QueueRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class NodeRecord:
-    """A node. `refused` has the RM's refusals of asks with a predicate: for now, and to wait."""
+    """A node. `refused` has the RM's refusals of allocations (True) and reservations (False)."""
 
     name: str
     capacity: Size
@@ -50,13 +50,13 @@ class Hold:
 
     @property
     def is_alone(self) -> bool:
-        """True if the request would not share the node."""
+        """True if the request does not share the node."""
         return self.required or self.exclusive
 
 
 @dataclass(frozen=True, kw_only=True)
 class RequestRecord:
-    """A request; times are in unix seconds."""
+    """A request; times are in Unix seconds."""
 
     app: str
     key: str
@@ -94,7 +94,7 @@ class RequestRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class LossRecord:
-    """Loss of a leaf by preemption at one time."""
+    """The loss of a leaf by preemption at one time."""
 
     leaf: str
     time: float
@@ -120,24 +120,24 @@ class Cluster:
         return found
 
     def inside(self, path: str) -> Iterator[RequestRecord]:
-        """All requests in a queue and below."""
+        """All requests in a queue and the queues below it."""
         return (one for one in self.requests if path in lineage(one.leaf))
 
     def settled(self, path: str, name: str) -> int:
-        """Settled usage of the queue."""
+        """The usage of the queue once all victims have ended and all promised amounts are used."""
         stays = [one for one in self.inside(path) if one.counts and one.state not in VICTIMS]
         promised = sum(one.promised.get(name, 0) for one in self.inside(path))
         return total(stays, name) + promised
 
     def free(self, node: NodeRecord, name: str) -> int:
-        """The room on a node after all its victims have ended."""
+        """The free amount on a node after all its victims have ended."""
         there = [one for one in self.requests if one.node == node.name and one.state not in VICTIMS]
         return node.capacity.get(name, 0) - node.occupied.get(name, 0) - total(there, name)
 
     def most(self, path: str, name: str) -> int | None:
         """The maximum of a queue; None for no bound.
 
-        Root's is the total of the nodes; a node above its capacity counts with its allocated amounts.
+        The maximum of root is the total of the nodes; an overbooked node counts with its allocated amounts.
         """
         if path == "root":
             return sum(max(node.capacity.get(name, 0), self._booked(node, name)) for node in self.nodes)
@@ -159,5 +159,5 @@ def total(requests: Iterable[RequestRecord], name: str) -> int:
 
 
 def guarantees(cluster: Cluster, path: str) -> dict[str, int]:
-    """Guarantee of a queue, positive amounts only."""
+    """The guarantee of a queue, without amounts of zero."""
     return {k: v for k, v in (cluster.queue(path).guaranteed or {}).items() if v > 0}

@@ -1,4 +1,4 @@
-"""Fair shares by plain arithmetic: amounts are divided exactly in rounds, and rounded at the end."""
+"""Fair shares by exact fractions: amounts are divided in rounds, and rounded at the end."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -13,7 +13,7 @@ class Shares:
     """The fair shares of all queues in the types of an ask."""
 
     def __init__(self, cluster: Cluster, ask: RequestRecord) -> None:
-        """Start without results."""
+        """Prepare the shares for this ask."""
         self.cluster = cluster
         self.ask = ask
 
@@ -27,7 +27,7 @@ class Shares:
         return int(self.all[name][path])
 
     def excess(self, path: str) -> tuple[str, int] | None:
-        """The type of which a queue most exceeds its share, and the excess; None if it exceeds none."""
+        """The type of which a queue most exceeds its share, with the excess; None if it exceeds none."""
         above = {
             name: (used, due)
             for name in sorted(self.ask.size)
@@ -39,7 +39,7 @@ class Shares:
         return most, above[most][0] - above[most][1]
 
     def keep(self, path: str) -> bool:
-        """True if the queue has no more than its fair share with the ask."""
+        """True if the queue stays within its fair share with the ask."""
         return all(
             self.cluster.settled(path, name) + wanted <= self.of(path, name)
             for name, wanted in self.ask.size.items()
@@ -47,7 +47,7 @@ class Shares:
 
 
 def fair_shares(cluster: Cluster, name: str) -> dict[str, Fraction]:
-    """The fair share of each queue in a type: what its parent has is divided in two rounds, exactly."""
+    """The fair share of each queue in a type: its parent's share is divided in two rounds, exactly."""
     shares = {"root": Fraction(sum(_usable(cluster, node, name) for node in cluster.nodes))}
     waiting = ["root"]
     while waiting:
@@ -71,7 +71,7 @@ def fair_shares(cluster: Cluster, name: str) -> dict[str, Fraction]:
 
 
 def _usable(cluster: Cluster, node: NodeRecord, name: str) -> int:
-    """The usable amount of a node: without that of others, and of a closed node at most its usage."""
+    """The usable amount of a node: without foreign allocations, and on a closed node at most its usage."""
     free = 0 if node.is_open else cluster.free(node, name)
     return max(0, node.capacity.get(name, 0) - node.occupied.get(name, 0) - free)
 
@@ -88,7 +88,7 @@ def _wanted(cluster: Cluster, path: str, name: str) -> int:
 
 
 def _level(amount: Fraction, bounds: Mapping[str, int], weights: Mapping[str, int]) -> dict[str, Fraction]:
-    """Raise all amounts by their weights, until each is at its bound or nothing is left."""
+    """The amounts after they were raised by weight, until each is at its bound or nothing is left."""
     parts = dict.fromkeys(bounds, Fraction(0))
     while True:
         rising = [path for path in bounds if parts[path] < bounds[path] and weights[path]]

@@ -1,1 +1,1 @@
-"""Servers: in the test's own loop, over HTTP, or in processes of their own."""
+"""Servers: in the test's own loop, behind HTTP, or in processes of their own."""

@@ -1,4 +1,4 @@
-"""Rows of accounting: two places, and amounts of an hour."""
+"""Rows of accounting for two owners, and amounts of one hour."""
 
 from licorne_server.reads.resource_hours import HOUR, PER_HOUR, Hours, HoursOwner, HoursRow, in_hours
 
@@ -13,7 +13,7 @@ def row(value: int, ended: int = 0, preempted: int = 0, lost: int = 0) -> HoursR
 
 
 def totals(hours: Hours) -> dict[tuple[int, HoursOwner], dict[str, float]]:
-    """Amounts times hours by hour and place."""
+    """Amounts times hours, by hour and owner."""
     return {
         (hour, place): in_hours(row.used)
         for hour, rows in hours.by_hour.items()

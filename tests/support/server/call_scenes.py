@@ -1,4 +1,4 @@
-"""Small servers with an RM, for what calls answer about them: those of ``data/recorded/calls``."""
+"""Small servers with an RM whose calls are recorded in ``data/recorded/calls``."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -54,21 +54,21 @@ RACKS = config("[{name: default}]", properties="{topology.levels: 'zone,rack'}")
 
 @asynccontextmanager
 async def registered(clock: Clock, *, configuration: str = "", **sizes: Any) -> AsyncIterator[Place]:
-    """The RM `rm` with the application `app`, and nodes of a core."""
+    """The RM `rm` with the application `app`, and nodes, by default one of a core."""
     async with serving(clock=clock) as server, connected(server) as channel:
         calls = await Shim(channel).set_up(config=configuration, **sizes)
         yield channel, dict(zip(("UpdateAllocation", "UpdateApplication", "UpdateNode"), calls, strict=True))
 
 
 async def wants(place: Place, *asks: si.Allocation, placed: int) -> None:
-    """Ask, and wait until so many have a node."""
+    """Send asks, and wait until `placed` of them have a node."""
     call = place[1]["UpdateAllocation"]
     await call.send(si.AllocationRequest(rmID="rm", allocations=asks))
     await new_allocations(call, placed)
 
 
 async def submits(place: Place, *new: si.AddApplicationRequest) -> None:
-    """Submit applications."""
+    """Submit applications, and wait for an answer."""
     call = place[1]["UpdateApplication"]
     await call.send(si.ApplicationRequest(rmID="rm", new=new))
     while not (answer := await call.next()).accepted and not answer.rejected:
@@ -85,7 +85,7 @@ async def alone(clock: Clock) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def waiting(clock: Clock) -> AsyncIterator[Place]:
-    """Of three asks two fit on the node."""
+    """A node with room for two of three asks."""
     async with registered(clock, vcore=250) as place:
         await wants(place, *(ask(f"k{i}", priority=-i) for i in range(3)), placed=2)
         yield place
@@ -108,7 +108,7 @@ async def ordered(clock: Clock) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def full(clock: Clock) -> AsyncIterator[Place]:
-    """In root.a two of four asks of a core have a node; another application has none."""
+    """In root.a two of four asks for a core are placed; the application `idle` has no asks."""
     queues = config(
         "[{name: a, resources: {max: {vcore: 2}}}, {name: b}]",
         rest="limits: [{limit: all, users: [tester], maxresources: {vcore: 100}, maxapplications: 9}]",
@@ -135,7 +135,7 @@ async def gangs(clock: Clock) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def reserved(clock: Clock) -> AsyncIterator[Place]:
-    """Three nodes with an allocation each, of which two are kept for asks that may go to no other."""
+    """Three nodes with an allocation each, of which two are reserved for asks that may use no other node."""
     async with registered(clock, nodes=3, vcore=150) as place:
         await wants(place, *(ask(f"k{i}", priority=-i) for i in range(3)), placed=3)
         yield place
@@ -143,7 +143,7 @@ async def reserved(clock: Clock) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def short(clock: Clock) -> AsyncIterator[Place]:
-    """A node that is too small for all asks; a queue has room for two of them."""
+    """A node that is too small for any ask, and a queue with room for two asks."""
     queues = config("[{name: a, resources: {max: {vcore: 600m}}}, {name: b}, {name: ns}]")
     async with registered(clock, configuration=queues, vcore=10) as place:
         await submits(place, application("one", "root.a"), application("two", "root.b"))
@@ -152,7 +152,7 @@ async def short(clock: Clock) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def used(clock: Clock) -> AsyncIterator[Place]:
-    """An application of ann, who is in a group, in each of two queues, and one of bob."""
+    """Applications of ann, who is in a group, in two queues, and one of bob."""
     async with serving(clock=clock) as server, connected(server) as channel:
         shim = Shim(channel)
         await shim.register(LIMITED)
@@ -168,7 +168,7 @@ async def used(clock: Clock) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def victims(clock: Clock) -> AsyncIterator[Place]:
-    """A victim that is gone."""
+    """A victim that was released."""
     async with serving(clock=clock) as server, connected(server) as channel:
         await Shim(channel).set_up()
         server.scheduler.partitions[PartitionName("[rm]default")].ledger.note(victim("v", released=TIME + 1))
@@ -196,7 +196,7 @@ async def racks(clock: Clock) -> AsyncIterator[Place]:
 
 @asynccontextmanager
 async def shared(clock: Clock) -> AsyncIterator[Place]:
-    """Two RMs without an ask, of which the second one has no streams."""
+    """Two RMs without asks, the second of which has no streams."""
     async with registered(clock) as place:
         await Shim(place[0], "other").register()
         yield place

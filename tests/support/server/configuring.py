@@ -1,4 +1,4 @@
-"""Configurations to change between, and the calls that change them."""
+"""Configurations to alternate between, and the calls that change them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from support.peers.shim import info_of
 
 
 def text(queue: str, **maxima: int) -> str:
-    """A configuration with one queue of that name, a leaf."""
+    """A configuration with one leaf of that name."""
     resources = f", resources: {{max: {maxima}}}".replace("'", "") if maxima else ""
     return (
         f"partitions:\n  - name: default\n    queues:\n      - name: root\n        submitacl: '*'\n"
@@ -29,7 +29,7 @@ BROKEN = text("a").replace("submitacl", "submitall")
 
 @dataclass(frozen=True)
 class Refusal:
-    """Why a call was refused."""
+    """The details of a refused call."""
 
     code: grpc.StatusCode
     text: str
@@ -43,10 +43,10 @@ def refusal(error: grpc.aio.AioRpcError) -> Refusal:
 
 
 class Admin:
-    """The calls on configurations, for one RM."""
+    """The calls about configurations, for one RM."""
 
     def __init__(self, channel: Any, rm_id: str = "rm") -> None:
-        """Over a channel."""
+        """Use this channel."""
         self._stub: Any = AdminStub(channel)
         self._rm_id = rm_id
 
@@ -63,7 +63,7 @@ class Admin:
         comment: str = "",
         extra: Mapping[str, str] | None = None,
     ) -> pb.UpdateConfigurationResponse:
-        """Put a text into force, with an extra configuration if one is given."""
+        """Apply a text, with an extra configuration unless `extra` is None."""
         request = pb.UpdateConfigurationRequest(
             rm_id=self._rm_id,
             config=config,
@@ -75,13 +75,13 @@ class Admin:
         return answer
 
     async def plan(self, config: str) -> pb.PlanConfigurationResponse:
-        """The plan of a text."""
+        """The plan for a text."""
         request = pb.PlanConfigurationRequest(rm_id=self._rm_id, config=config)
         answer: pb.PlanConfigurationResponse = await self._stub.PlanConfiguration(request)
         return answer
 
     async def validate(self, config: str) -> pb.ValidateConfigurationResponse:
-        """True if a text would be accepted."""
+        """The answer about a text that is not applied."""
         request = pb.ValidateConfigurationRequest(config=config)
         answer: pb.ValidateConfigurationResponse = await self._stub.ValidateConfiguration(request)
         return answer
@@ -98,7 +98,7 @@ class Admin:
         return answer
 
     async def reload(self) -> pb.ReloadConfigurationResponse:
-        """Have the default's file read again."""
+        """Reload the file of the default configuration."""
         request = pb.ReloadConfigurationRequest()
         answer: pb.ReloadConfigurationResponse = await self._stub.ReloadConfiguration(request)
         return answer
@@ -118,7 +118,7 @@ def queues(server: Server, rm_id: str = "rm") -> tuple[str, ...]:
 
 
 def write(file: Path, content: str) -> None:
-    """Put a file into place whole, as editors do."""
+    """Replace the file atomically, as editors do."""
     beside = file.with_suffix(".beside")
     beside.write_text(content, encoding="utf-8")
     beside.replace(file)

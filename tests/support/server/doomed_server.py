@@ -1,4 +1,4 @@
-"""`licorne serve` that fails when the RM `doomed` registers; the first argument chooses how."""
+"""`licorne serve` that fails when the RM `doomed` registers; the first argument chooses the failure."""
 
 import asyncio
 import sys
@@ -22,7 +22,7 @@ def engine_ends(engine: Engine) -> None:
 
 
 def engine_waits(engine: Engine) -> None:
-    """The engine waits for ever in the middle of a round; the loop turns."""
+    """The engine waits for ever in the middle of a round, while the loop continues."""
 
     async def wait(*_: object) -> None:
         await asyncio.sleep(FOR_EVER)
@@ -41,7 +41,7 @@ WAYS: dict[str, Callable[[Engine], None]] = {
 
 
 def plant(way: Callable[[Engine], None]) -> None:
-    """Have every engine break that way."""
+    """Let every engine fail that way."""
     real = Engine._handle
 
     def handle(engine: Engine, entry: object) -> None:

@@ -1,4 +1,4 @@
-"""Small clusters behind the HTTP listener: those of ``data/recorded/rest``."""
+"""Small clusters whose answers over HTTP are recorded in ``data/recorded/rest``."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -92,7 +92,7 @@ GPU = """\
 
 
 def planned(driver: Driver) -> None:
-    """Jobs of one size, of which one has started before it was planned to, and one is planned for later."""
+    """Jobs of one size: one has started before its planned time, and one is planned for later."""
     job = partial(ask, "job", vcore=8000)
     driver.do(
         apps(app("job", "root.batch", tags={"licorne/runtime": "600"}), rm="rm2"),
@@ -103,7 +103,7 @@ def planned(driver: Driver) -> None:
 
 
 def figures() -> Figures:
-    """What the server counts: a call, a rejection, and RMs of which one is connected."""
+    """Counters of the server: a call, a rejection, and two RMs, one of which is connected."""
     calls = Calls()
     calls.begin(Method("licorne.v1.State", "ListNodes", "unary"))
     calls.end(Method("licorne.v1.State", "ListNodes", "unary"), "OK", 0.25)
@@ -138,7 +138,7 @@ def figures() -> Figures:
 
 
 def busy(site: Site) -> None:
-    """A full queue, a gang, a drained node, a victim, a planned start, and applications of each end."""
+    """A full queue, a gang, a drained node, a victim, a planned start, and running and ended applications."""
     driver = site.driver
     driver.do(register(CONFIG))
     site.events.begin(RmId(RM))
@@ -183,7 +183,7 @@ def busy(site: Site) -> None:
 
 
 def corners(site: Site) -> None:
-    """Asks for which a node is kept, an application that backs off, a notice, and memory of usage."""
+    """Asks for which a node is reserved, a back-off, a notice, and decayed usage."""
     driver = site.driver
     driver.views.now = lambda: driver.now
     driver.do(
@@ -217,7 +217,7 @@ def nothing(site: Site) -> None:
 
 
 def names(site: Site) -> None:
-    """Queues whose names have signs, and two RMs with a partition of one name."""
+    """Queues with special characters in their names, and two RMs with partitions of the same name."""
     odd = "[{name: 'a@b:c'}, {name: a/b}, {name: dynamic}]"
     site.driver.do(
         register(config(odd, rest="nodesortpolicy: {type: spread, attribute: si/zone}")),
@@ -248,7 +248,7 @@ def told(site: Site) -> None:
 
 
 def racks(site: Site) -> None:
-    """The town, with three more nodes in two racks and two of two applications that were told apart late."""
+    """The town, with three more nodes in two racks, whose host names are not unique."""
     town(site)
     places = ({"rack": "r2", "host": "a"}, {"rack": "r1", "host": "a"}, {"rack": "r2", "host": "a"})
     site.driver.do(nodes(*(node(f"x{n}", attributes=place, vcore=1) for n, place in enumerate(places))))
@@ -268,7 +268,7 @@ def zones(site: Site) -> None:
 
 
 def uneven(site: Site) -> None:
-    """Nodes of different fullness, one drained and one decommissioned; what was refused or has ended."""
+    """Nodes with different usage, one drained and one decommissioned; refused and ended asks."""
     queues = "[{name: a, maxapplications: 4, resources: {guaranteed: {vcore: 1}, max: {vcore: 8}}}]"
     site.driver.do(
         register(config(queues)),
@@ -292,7 +292,7 @@ def uneven(site: Site) -> None:
 
 
 def events(site: Site) -> None:
-    """Ten events, of which a ring has kept six."""
+    """An RM with ten events, of which the ring keeps six."""
     extra = {"event.ringBufferCapacity": "6", "event.RESTResponseSize": "4"}
     site.driver.do(register(config("[{name: a}]"), extra=extra))
     site.events.begin(RmId(RM))
@@ -300,13 +300,13 @@ def events(site: Site) -> None:
 
 
 def no_events(site: Site) -> None:
-    """An RM to which nothing has happened yet."""
+    """An RM without events."""
     site.driver.do(register(config("[{name: a}]")))
     site.events.begin(RmId(RM))
 
 
 def victims(site: Site) -> None:
-    """Three victims, of which two are of one application and two have one key."""
+    """Three victims: two belong to one application, and two have the same key."""
     site.driver.do(register("partitions: [{name: default, queues: [{name: root}]}]"))
     ledger = site.driver.scheduler.partitions[PartitionName("[rm1]default")].ledger
     for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):

@@ -1,4 +1,4 @@
-"""A client of the HTTP listener, a viewer of the page's feed, and the core that answers them."""
+"""A client of the HTTP listener, a viewer of the page's feed, and the core that they query."""
 
 import asyncio
 import io
@@ -54,7 +54,7 @@ class Site:
     """Each path that is served; where it has parameters, as a regular expression."""
 
     def record(self, seconds: float = 0.0) -> None:
-        """Advance the time, and take the samples of each step on the way."""
+        """Advance the time, and take all samples that are due meanwhile."""
         end = self.driver.now + seconds
         while True:
             list(self.recorder.record(self.driver.now))
@@ -63,7 +63,7 @@ class Site:
             self.driver.wait(min(float(STEP_SECONDS), end - self.driver.now))
 
     async def rm_state(self, rm_id: str) -> str:
-        """An RM's part of a dump."""
+        """The part of a dump for an RM."""
         self.asked.append(rm_id)
         await self.answering.wait()
         return self.states.get(rm_id, "null")
@@ -77,9 +77,9 @@ class Site:
         follow: bool = True,
         **headers: str,
     ) -> tuple[int, dict[str, str], bytes]:
-        """Status, headers and body unchanged; the path is sent verbatim.
+        """Status, headers and body, for a path that is sent unchanged.
 
-        A redirection is followed, unless its own answer is wanted.
+        Without `follow` a redirection is returned itself.
         """
         names = {"Accept-Encoding": "identity"}
         names |= {name.replace("_", "-"): value for name, value in headers.items()}
@@ -91,7 +91,7 @@ class Site:
             return answer.status, dict(answer.headers), await answer.read()
 
     async def get(self, path: str) -> Any:
-        """The JSON of a successful answer."""
+        """The JSON body of a successful answer."""
         status, headers, body = await self.ask(path)
         assert status == 200, body
         assert headers["Content-Type"] == "application/json; charset=utf-8"
@@ -108,7 +108,7 @@ class Site:
         return answer
 
     async def metrics(self, accept: str = "") -> dict[str, float]:
-        """Every sample of a scrape by its name, its labels in order: ``name{a="1",b="2"}``."""
+        """Every sample of a scrape by its name with sorted labels: ``name{a="1",b="2"}``."""
         status, _, body = await self.ask("/metrics", Accept=accept)
         assert status == 200
         samples: dict[str, float] = {}
@@ -124,7 +124,7 @@ class Site:
 
 
 def routes(server: Server) -> list[list[tuple[str, str]]]:
-    """Method and path of all routes of a server, by address: everything first, then metrics."""
+    """Method and path of all routes of a server, by address: the main one, then that of metrics."""
     assert server._http is not None
     return [
         [
@@ -137,12 +137,12 @@ def routes(server: Server) -> list[list[tuple[str, str]]]:
 
 
 def read_openmetrics(text: str) -> list[Metric]:
-    """OpenMetrics as a strict reader understands it."""
+    """The metrics of a text, by a strict parser of OpenMetrics."""
     return list(text_string_to_metric_families(text))  # type: ignore[no-untyped-call]
 
 
 async def post(url: str, body: bytes) -> Any:
-    """The JSON that is answered to a body."""
+    """The JSON answer to a JSON body."""
     async with aiohttp.ClientSession() as client, client.post(url, data=body) as answer:
         return await answer.json()
 
@@ -152,7 +152,7 @@ MINE = f"{API}/partition/default"
 
 
 def happened(site: Site) -> None:
-    """Let the feed know that the core has worked."""
+    """Let the feed see that the core has processed a command."""
     known = [RmFigures(rm_id=rm.rm_id, connected=True, since=5.0) for rm in site.driver.views.rms()]
     site.figures = Figures(rms=tuple(known), commands=site.figures.commands + 1)
 
@@ -161,7 +161,7 @@ class Viewer:
     """Reads server-sent events."""
 
     def __init__(self, content: Any) -> None:
-        """From the body of an answer."""
+        """Read the body of an answer."""
         self._content = content
 
     async def next(self) -> tuple[str, dict[str, Any]]:
@@ -171,7 +171,7 @@ class Viewer:
         return name.removeprefix("event: "), json.loads(data.removeprefix("data: "))
 
     async def change(self) -> dict[str, Any]:
-        """The next change; beats do not count."""
+        """The data of the next change; heartbeats are skipped."""
         while True:
             name, data = await self.next()
             if name == "change":
@@ -181,7 +181,7 @@ class Viewer:
 
 @asynccontextmanager
 async def viewing(site: Site, *, patient: bool = False) -> AsyncIterator[Viewer]:
-    """A viewer of the feed; a patient one tries again as long as there are too many."""
+    """A viewer of the feed; a patient one retries while the server has too many viewers."""
     while True:
         answer = await site.client.get(f"{site.address}{API}/feed")
         if answer.status != 503 or not patient:

@@ -1,4 +1,4 @@
-"""A process with captured logs, in which every kind of failure occurs."""
+"""A process with captured logs in which every kind of failure occurs."""
 
 import asyncio
 import gc
@@ -16,10 +16,10 @@ FORGED = 'x\n{"event": "registered"}\r\x1b[31m\u2028\u202e'
 
 
 class Failing:
-    """Fails outside of any handler."""
+    """An object whose finalizer fails."""
 
     def __del__(self) -> None:
-        """Fail."""
+        """Fail outside of any handler."""
         raise RuntimeError(FORGED)
 
 
@@ -29,7 +29,7 @@ def fail() -> None:
 
 
 async def careless() -> None:
-    """Leave behind a failed task, and a failing callback."""
+    """Create a failing task that nothing awaits, and a failing callback."""
     asyncio.get_running_loop().call_soon(fail)
     task = asyncio.ensure_future(asyncio.to_thread(fail))
     await asyncio.wait([task])
@@ -38,7 +38,7 @@ async def careless() -> None:
 
 
 def main() -> None:
-    """Write the same text in every possible way."""
+    """Write the same text by every means of logging."""
     with process_logs("info"):
         structlog.get_logger().info("own", text=FORGED)
         logging.getLogger("aiohttp.server").error("%s", FORGED)

@@ -1,7 +1,7 @@
 """Pieces of work in the server's loop, counted in lines of Python, and a server with much data of every kind.
 
-A piece is the work of one callback of the loop: no other task has a turn meanwhile. The server has, in small,
-the data of readers at the bounds.
+A piece is the work of one callback of the loop, during which no other task runs. The server has, at a small
+scale, the data for which the bounds of readers are meant.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ OURS = tuple(str(Path(package.__file__ or "").parent) for package in (licorne_co
 
 
 class Pieces:
-    """The largest piece so far: its lines, and which functions these are of."""
+    """The largest piece so far: its number of lines, and its functions."""
 
     def __init__(self) -> None:
         """Start with nothing counted."""
@@ -38,20 +38,20 @@ class Pieces:
         self.lines = 0
         """Of all pieces."""
         self._begun = 0
-        # The counter of each code that was met, by its identity: its hash takes longer than a line.
+        # The counter of each code object by its identity, because hashing code takes longer than a line.
         self._counters: dict[int, _Lines | None] = {}
-        # Those of this piece, some of them several times.
+        # The counters of this piece, some of them repeated.
         self._met: list[_Lines] = []
 
     def begin(self) -> None:
-        """Others have had their turn."""
+        """Start a piece."""
         self._begun = self.lines
         for counter in self._met:
             counter.number = 0
         self._met.clear()
 
     def end(self) -> None:
-        """Others have their turn again."""
+        """End a piece, and note it if it is the largest."""
         lines = self.lines - self._begun
         if lines > self.largest:
             self.largest = lines
@@ -106,9 +106,9 @@ LINE_SECONDS = 2e-6
 def counted_pieces(scale: int = 1) -> Iterator[Pieces]:
     """Count the pieces of the request made inside the block; our code has to run from its source.
 
-    Tasks that were there before work for others, and are not counted: a request should come over a
-    connection of its own. A slice of the time that readers have ends after so much work of the
-    request, and not after some time; after so many times less than in service.
+    Tasks that exist already work for other requests, and are not counted: the request needs a connection of
+    its own. A time slice of readers is measured in lines and not by the clock, and is `scale` times shorter
+    than in service.
     """
     pieces = Pieces()
     others = asyncio.all_tasks()
@@ -133,7 +133,7 @@ def counted_pieces(scale: int = 1) -> Iterator[Pieces]:
     patched: Any = fair
     clock, owed = patched.perf_counter, patched.TimeSlices._owed
     patched.perf_counter = lambda: pieces.lines * LINE_SECONDS * scale
-    # Pauses behind slices are waited for by the clock on the wall.
+    # Pauses after slices would wait for the wall clock.
     patched.TimeSlices._owed = lambda *_, **__: 0.0
     try:
         yield pieces
@@ -151,9 +151,9 @@ PARTITIONS = 50
 
 
 def _commands(first: int, n: int) -> Iterator[Command]:
-    """An RM with this number of queues, nodes, applications, asks and allocations, and others beside.
+    """An RM with `n` queues, nodes, applications, asks and allocations, and other objects.
 
-    The first ones of all of them exist already.
+    The `first` ones of each kind exist already.
     """
     names = ", ".join(f"u{number}" for number in range(n))
     queues = ", ".join(["{name: one}", *(f"{{name: q{number}}}" for number in range(n))])
@@ -196,7 +196,7 @@ def _commands(first: int, n: int) -> Iterator[Command]:
 
 
 def _others(first: int, n: int, rms: int) -> Iterator[Command]:
-    """This number of RMs with log levels; the same number of empty partitions."""
+    """`rms` RMs with log levels, some of which have empty partitions."""
     partitions = "".join(
         f"  - name: p{number}\n    queues: [{{name: root, submitacl: '*'}}]\n" for number in range(PARTITIONS)
     )
@@ -216,7 +216,7 @@ def _foreign(number: int) -> Ask:
 
 
 async def fill(server: Server, n: int, rms: int, *, first: int = 0) -> None:
-    """Create this number of everything, after the first ones, and of other RMs.
+    """Raise the number of each kind of object from `first` to `n`, and add other RMs.
 
     The clock should stand still.
     """

@@ -1,4 +1,4 @@
-"""Logs of processes: descriptors to write to, in good and in bad states, and lines on stderr."""
+"""Logs of processes: working and failing descriptors to write to, and the lines on stderr."""
 
 import contextlib
 import fcntl
@@ -18,7 +18,7 @@ class Log:
     """The output of a process on a pipe, read as it arrives."""
 
     def __init__(self, read: int) -> None:
-        """Read from this end, until the others are closed."""
+        """Read from this end until all writing ends are closed."""
         self._read = read
         self._raw = b""
         self._thread = threading.Thread(target=self._take)
@@ -33,7 +33,7 @@ class Log:
         return [entry_of(line) for line in self.lines()]
 
     def lines(self) -> list[str]:
-        """All lines as they are."""
+        """All lines, once all writers have closed."""
         self._thread.join(PATIENCE)
         text = self._raw.decode("ascii")
         assert text.endswith("\n")
@@ -53,7 +53,7 @@ def entry_of(line: str) -> dict[str, Any]:
 def pipe() -> Iterator[tuple[FileIO, FileIO]]:
     """A pipe that is full after one page, its reading end first; a test may close the ends.
 
-    They are closed once, however often that is called: by then another file may have the number.
+    Closing an end twice is harmless, although another file may have the same number by then.
     """
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 4096)
@@ -63,7 +63,7 @@ def pipe() -> Iterator[tuple[FileIO, FileIO]]:
 
 @contextmanager
 def opened(path: Path) -> Iterator[int]:
-    """A file to write to."""
+    """The descriptor of a file that is written."""
     with path.open("wb") as file:
         yield file.fileno()
 
@@ -75,7 +75,7 @@ def full_disk() -> contextlib.AbstractContextManager[int]:
 
 @contextmanager
 def sealed() -> Iterator[int]:
-    """A file in memory that the system prevents from being written to."""
+    """A file in memory that the kernel protects against writes."""
     fd = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
     fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
     try:

@@ -1,4 +1,4 @@
-"""Runs that are recorded in memory, as a server with a journal records them."""
+"""Runs recorded in memory in the form of a server's journal."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -45,7 +45,7 @@ class Recorder:
         self._count = 0
 
     def passes(self, now: float) -> None:
-        """A digest is written before the next input, as by a server."""
+        """Write the digest that a server writes before its next input."""
         self.now = now
         self.records.append(Digest(self._count, self._digest.value()))
 
@@ -61,7 +61,7 @@ class Recorder:
         return iter(self.records)
 
     def save(self, folder: Path, run: int = 1) -> Path:
-        """Write the records into a journal, as a run of it; returns the file."""
+        """Write the records into a journal as one of its runs; return the file."""
         [header, *records] = self.read()
         assert isinstance(header, Header)
         begun: dict[RmId, Command] = {}
@@ -101,12 +101,12 @@ class Recorded:
         return effects
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is the scheduler's."""
+        """Delegate to the scheduler."""
         return getattr(self._scheduler, name)
 
 
 class RecordedRun(Recorder):
-    """A core in virtual time with RMs that release, confirm and answer by themselves, all recorded."""
+    """A core in virtual time with RMs that release, confirm and answer by themselves; all is recorded."""
 
     def __init__(self, options: Options = OPTIONS, start: float = 0.0) -> None:
         """Begin with an empty core."""
@@ -120,11 +120,11 @@ class RecordedRun(Recorder):
         self._later: list[tuple[float, int, Command]] = []
 
     def run_for(self, seconds: float, *keys: str) -> None:
-        """Release these keys so long after they are placed."""
+        """Let RMs release these keys that many seconds after they are placed."""
         self._runtimes |= dict.fromkeys(keys, seconds)
 
     def at(self, now: float, *commands: Command) -> None:
-        """Let time pass until now, and hand in commands."""
+        """Let time pass until `now`, and process commands then."""
         self._pass(now)
         for command in commands:
             self._follow(self.player.feed(now, command))

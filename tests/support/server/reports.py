@@ -1,4 +1,4 @@
-"""Reports of a server: the books of an RM over the wire, events, listings, and lines of the audit log."""
+"""Reports of a server: the records of an RM over the wire, events, listings, and lines of the audit log."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -50,7 +50,7 @@ class Books:
 
 
 async def listed(method: Any, request: Any) -> AsyncIterator[Any]:
-    """All items of a paged list; the items are the answer's first field."""
+    """All items of a paged list, which are in the first field of an answer."""
     while True:
         page = await method(request)
         for item in getattr(page, page.DESCRIPTOR.fields[0].name):
@@ -61,7 +61,7 @@ async def listed(method: Any, request: Any) -> AsyncIterator[Any]:
 
 
 async def read_books(target: str, rm_id: str = "rm1", *, only: str = "") -> Books:
-    """The books of all partitions of an RM; a name in two of them appears once.
+    """The records of all partitions of an RM; objects of the same name are merged.
 
     With `only`, those of the partition of that name.
     """
@@ -93,13 +93,13 @@ async def read_books(target: str, rm_id: str = "rm1", *, only: str = "") -> Book
 
 
 def warned(lines: list[Any]) -> list[Any]:
-    """The lines above info, except those of slow steps, which depend on the load of the machine."""
+    """The lines of levels above info, except warnings of slow steps, which depend on the machine."""
     told = (line for line in lines if line["log_level"] not in ("info", "debug"))
     return [line for line in told if not line["event"].startswith("slow ")]
 
 
 def audited(lines: list[Any]) -> list[dict[str, Any]]:
-    """The audit lines, without the common fields."""
+    """The lines of the audit log, without the common fields."""
     kept = [dict(line) for line in lines if line["event"] == EVENT]
     for line in kept:
         assert line.pop("peer")
@@ -116,7 +116,7 @@ async def refusal(call: Awaitable[Any]) -> tuple[grpc.StatusCode, str, str]:
 
 
 async def dumped(admin: Any, rm_id: str = "") -> bytes:
-    """A whole dump."""
+    """A complete dump."""
     request = pb.DumpStateRequest(rm_id=rm_id)
     return b"".join([part.json async for part in admin.DumpState(request)])
 
@@ -125,7 +125,7 @@ T = TypeVar("T")
 
 
 def cells(listing: Listing[T], item: T) -> dict[str, str]:
-    """The cells of its first row, by header."""
+    """The cells of a listing's row for an item, by header."""
     row = next(iter(listing.rows(item)))
     return {column.header: printable(column.cell(row)) for column in listing.columns}
 
@@ -141,12 +141,12 @@ class Tape:
         self.count = 0
 
     def play(self, count: int, *, each: int = 1, time: float = START) -> None:
-        """Record this number of facts of `each` events in one turn, at a time in unix seconds."""
+        """Record this number of facts of `each` events in one turn, at a time in Unix seconds."""
         self.server.engine.answer([happened(self.rm_id, self.count, count, each=each, time=time)])
         self.count += count * each
 
     def numbers(self, found: Any) -> list[int]:
-        """The numbers of events, which must fit their ids."""
+        """The numbers of events, which must correspond to their ids."""
         numbers = [int(event.record.objectID.removeprefix("app-")) for event in found]
         assert [event.id - self.base for event in found] == numbers
         return numbers
@@ -156,13 +156,13 @@ class Watcher:
     """A call of WatchEvents, and all its messages."""
 
     def __init__(self, state: "StateAsyncStub", **request: Any) -> None:
-        """Call."""
+        """Begin the call."""
         self.call: Any = state.WatchEvents(spb.WatchEventsRequest(**request))
         self.instance = ""
         self.events: list[spb.Event] = []
 
     async def begin(self) -> "Watcher":
-        """Wait for the first message: later events are received."""
+        """Wait for the first message: all later events are received."""
         await self.read()
         return self
 

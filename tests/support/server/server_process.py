@@ -1,7 +1,7 @@
 """Servers in processes of their own.
 
-A forked one begins after all imports. One process does the imports, in an interpreter of its own. It is
-forked for each server, and does nothing else. So a start takes a tenth of the time.
+A forked server begins after all imports: one process imports the modules and is forked for each server. So a
+start takes a tenth of the time.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ PROGRAM = (sys.executable, "-m", "licorne_server")
 
 
 class Process(Protocol):
-    """The part of a process of `asyncio` that is used."""
+    """The part of `asyncio.subprocess.Process` that tests use."""
 
     @property
     def pid(self) -> int:
@@ -53,19 +53,19 @@ class Process(Protocol):
         ...
 
     async def wait(self) -> int:
-        """Wait until it has ended; its exit code."""
+        """Wait until it has ended; return its exit code."""
         ...
 
 
 def get(url: str) -> int:
-    """Status of an answer."""
+    """The status of an answer."""
     with urllib.request.urlopen(url, timeout=PATIENCE) as response:
         status: int = response.status
         return status
 
 
 class ServerProcess:
-    """`licorne serve` on loopback. Started again, it listens on the same port."""
+    """`licorne serve` on loopback. After a restart it listens on the same port."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class ServerProcess:
         program: Sequence[str] = PROGRAM,
         files: int = 0,
     ) -> None:
-        """Not started.
+        """Create it unstarted.
 
-        `http` is where it serves REST; more `flags` go to `licorne serve`. `stderr` is a descriptor
-        for its log, that of this process if not given. `program` is what is run in place of the
-        real `licorne`. It may open so many `files`; 0 means as many as this process.
+        `http` is the address of REST; more `flags` are passed to `licorne serve`. `stderr` is a descriptor
+        for its log, by default the one of this process. `program` replaces the real `licorne`. `files` is the
+        maximum of open files; 0 means the maximum of this process.
         """
         self.target = "127.0.0.1:0"
         self.http = http
@@ -102,12 +102,12 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The number of the process."""
+        """The process id."""
         assert self._process is not None
         return self._process.pid
 
     async def start(self) -> None:
-        """Start it and wait for the line that says where it listens."""
+        """Start it, and wait for the line with its address."""
         where = ("--listen", self.target, "--http", self.http)
         self._process = await self._begin(["serve", "--log-level", "error", *where, *self._flags])
         assert self._process.stdout is not None
@@ -136,29 +136,29 @@ class ServerProcess:
         await self._process.wait()
 
     def limit_size_of_files(self, size: int) -> None:
-        """Let it write no file beyond this number of bytes from now on, as if the disk was full."""
+        """Fail all writes beyond this size of a file in bytes from now on, as on a full disk."""
         assert self._process is not None
         _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
         resource.prlimit(self._process.pid, resource.RLIMIT_FSIZE, (size, most))
 
     def send(self, number: signal.Signals) -> None:
-        """Send it a signal."""
+        """Send a signal."""
         assert self._process is not None
         self._process.send_signal(number)
 
     async def stop(self) -> int:
-        """Let it stop in order; its exit code."""
+        """Stop it by SIGTERM; return its exit code."""
         assert self._process is not None
         self._process.send_signal(signal.SIGTERM)
         return await self.ended()
 
     async def ended(self) -> int:
-        """Wait until it has ended; its exit code."""
+        """Wait until it has ended; return its exit code."""
         assert self._process is not None
         return await self._process.wait()
 
     async def last_words(self) -> str:
-        """Its output after the line that it is ready, once it has ended."""
+        """Its output after the line with its address, once it has ended."""
         assert self._process is not None
         assert self._process.stdout is not None
         return (await self._process.stdout.read()).decode()
@@ -180,9 +180,10 @@ def fork_licorne(
     completing: float = COMPLETING_TIME,
     protocols: tuple[int, ...] = PROTOCOLS,
 ) -> tuple[ForkServerProcess, Connection]:
-    """`licorne` with these arguments, in that folder; the process, and what it says.
+    """`licorne` with these arguments, in that folder; returns the process, and the pipe of its output.
 
-    Applications are Completing for so many seconds. It speaks these protocols between members.
+    Applications remain Completing for this number of seconds. `protocols` are the supported ones between
+    members.
     """
     read, write = _FORKING.Pipe(duplex=False)
     given = (arguments, write, folder, completing, protocols)
@@ -193,7 +194,7 @@ def fork_licorne(
 
 
 class ForkedServer(ServerProcess):
-    """`licorne serve` on loopback, like `ServerProcess`, for tests that start many."""
+    """`licorne serve` on loopback, like `ServerProcess`, for tests that start many servers."""
 
     def __init__(
         self,
@@ -202,7 +203,7 @@ class ForkedServer(ServerProcess):
         completing: float = 0.0,
         protocols: tuple[int, ...] = PROTOCOLS,
     ) -> None:
-        """Create it unstarted. Applications are Completing for a number of seconds; 0 for the usual time.
+        """Create it unstarted. Applications are Completing for `completing` seconds; 0 means the default.
 
         `protocols` are those between members that it supports from its next start on.
         """
@@ -221,7 +222,7 @@ class ForkedServer(ServerProcess):
 
 
 class _Forked:
-    """The process of such a server."""
+    """The process of a forked server."""
 
     def __init__(self, process: ForkServerProcess, stdout: asyncio.StreamReader) -> None:
         self._process = process
@@ -265,7 +266,7 @@ def _run(
     completing: float,
     protocols: tuple[int, ...],
 ) -> None:
-    """In the new process: be `licorne`."""
+    """Run `licorne` in the new process."""
     if folder:
         os.chdir(folder)
     os.dup2(stdout.fileno(), 1)

@@ -11,7 +11,7 @@ _FOLDER = TemporaryDirectory(prefix="licorne-settings-")
 
 
 def settings_file(**tables: Mapping[str, object]) -> tuple[str, str]:
-    """The flag with a file of these tables, which exists as long as this process."""
+    """The flag with a file of these tables, which is removed when this process ends."""
     lines = []
     for table, keys in tables.items():
         lines += [f"[{table}]", *(f"{key} = {written(value)}" for key, value in keys.items())]

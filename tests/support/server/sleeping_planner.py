@@ -1,4 +1,4 @@
-"""`licorne serve` whose plans never end; the first argument is a file for the copy's process id."""
+"""`licorne serve` whose plans never end; the first argument is a file for the process id of the copy."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from licorne_server.services.admin import plans
 
 
 def plant(file: Path) -> None:
-    """Have every plan write where it is worked out, and sleep."""
+    """Let every plan write its process id to the file, and sleep."""
 
     def sleep(*_: object) -> bytes:
         part = file.with_suffix(".part")

@@ -1,4 +1,4 @@
-"""The traces of a server, for tests: spans that have ended, and trace contexts that are sent."""
+"""The traces of a server: spans that have ended, and trace contexts that are sent."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -29,7 +29,7 @@ def traced_ask(key: str, value: str = "", vcore: int = 100, **fields: Any) -> si
 
 
 class Traced:
-    """A server and the spans that have ended in it."""
+    """A server, and its ended spans."""
 
     def __init__(self, server: Server, exporter: InMemorySpanExporter) -> None:
         """Start without spans."""
@@ -37,11 +37,11 @@ class Traced:
         self._exporter = exporter
 
     def spans(self, name: str = "ask") -> list[ReadableSpan]:
-        """Those of a name, in the order of their ends."""
+        """The ended spans of a name, in the order of their ends."""
         return [span for span in self._exporter.get_finished_spans() if span.name == name]
 
     async def ended(self, count: int = 1, name: str = "ask") -> list[ReadableSpan]:
-        """This number of spans of a name, once they have ended."""
+        """The given number of spans of a name, once they have ended."""
         await eventually(lambda: len(self.spans(name)) >= count)
         found = self.spans(name)
         assert len(found) == count, found
@@ -53,7 +53,7 @@ class Traced:
         await eventually(lambda: not engine.busy and not engine.inbox)
 
     async def reason(self, rm_id: str, key: str, wanted: str) -> None:
-        """Wait until the traces have this obstacle of an ask."""
+        """Wait until the trace of an ask has this obstacle."""
         tracing = self.server.tracing
         assert tracing is not None
         asks = tracing.asks
@@ -68,7 +68,7 @@ class Traced:
 
 @asynccontextmanager
 async def tracing(*, sample: float = 0.0, **changes: Any) -> AsyncIterator[Traced]:
-    """A server that traces by its callers' decisions, and a fraction of the rest."""
+    """A server that follows its callers' sampling decisions, and samples this fraction of other traces."""
     exporter = InMemorySpanExporter()
     settings = TraceSettings(exporter=exporter, sample=sample)
     async with serving(traces=settings, **changes) as server:
@@ -76,7 +76,7 @@ async def tracing(*, sample: float = 0.0, **changes: Any) -> AsyncIterator[Trace
 
 
 def reasons(span: ReadableSpan) -> list[str]:
-    """The obstacles of an ask, in order; without waits for its turn."""
+    """The obstacles of an ask in order, without waits for its turn."""
     found = [str((event.attributes or {})["licorne.reason"]) for event in span.events]
     return [reason for reason in found if reason != "WAITS_FOR_TURN"]
 

@@ -1,1 +1,1 @@
-"""The server's own way from bytes to bytes, moved by hand, and RMs with a ledger of it."""
+"""A server whose messages a test delivers by hand, and RMs that check every answer with a ledger."""

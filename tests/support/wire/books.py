@@ -1,4 +1,4 @@
-"""The server's books about one RM: in the terms of the ledger, and as a digest."""
+"""The server's records of one RM: in the terms of the ledger, and as a digest."""
 
 from typing import Any, NamedTuple
 
@@ -13,7 +13,7 @@ from support.wire.tracks import Held, Occupied, Standing
 
 
 class Books(NamedTuple):
-    """States by id; keys with the id of their application."""
+    """The states of nodes, applications and allocations by id; keys are pairs with the application's id."""
 
     partitions: frozenset[str]
     nodes: dict[str, Standing]
@@ -29,7 +29,7 @@ def partitions_of(scheduler: Scheduler, rm_id: str) -> list[Partition]:
 
 
 def books_of(scheduler: Scheduler, rm_id: str) -> Books:
-    """All that the ledger of an RM must agree with."""
+    """All records that the ledger of an RM must agree with."""
     books = Books(frozenset(bare_partition(p.name) for p in partitions_of(scheduler, rm_id)), {}, {}, {}, {})
     for partition in partitions_of(scheduler, rm_id):
         for node in partition.nodes.by_id.values():
@@ -57,7 +57,7 @@ def _keys(app: Application) -> dict[tuple[str, str], Held]:
     unknown = assumed(app)
     for key, allocation in allocations(app).items():
         ask = allocation.ask
-        # What is assumed until the RM agrees is pending to the RM.
+        # An assumed ask is pending for the RM until the RM agrees.
         held[app.app_id, key] = Held(
             "" if key in unknown else allocation.node_id,
             ask.ask_class.items,
@@ -69,7 +69,7 @@ def _keys(app: Application) -> dict[tuple[str, str], Held]:
 
 
 def digest(scheduler: Scheduler, rm_id: str) -> dict[str, Any]:
-    """All of an RM except counters: equal before and after commands that must change nothing."""
+    """The records of an RM except counters: equal before and after commands that must change nothing."""
     report = next((rm for rm in scheduler.views.rms() if rm.rm_id == rm_id), None)
     return {
         "registration": report and (report.checksum, dict(report.extra_config)),

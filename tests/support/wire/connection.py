@@ -1,4 +1,4 @@
-"""The lines of one RM to the server: the three streams of `si.v1`, or the one of a session."""
+"""The connection of one RM to the server: the three streams of `si.v1`, or the one of a session."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -82,7 +82,7 @@ class Connection:
         return self.talk is not None
 
     def forget(self) -> None:
-        """The RM starts over: older streams are not used any more."""
+        """Drop all streams, because the RM starts over."""
         for line in self.lines.values():
             self.site.hang_up(line)
         self.lines.clear()
@@ -90,7 +90,7 @@ class Connection:
         self.talk = None
 
     def open_streams(self) -> Status:
-        """Open the missing ones of the three streams; the first message names the RM."""
+        """Open those of the three streams that are closed; the first message names the RM."""
         for kind in KINDS:
             if kind not in self.lines or not self.lines[kind].is_open:
                 line = self.lines[kind] = self.site.open(METHODS[kind])
@@ -116,7 +116,7 @@ class Connection:
         return OK
 
     def resume(self) -> bool:
-        """Resume the session over another stream; False when it was registered again."""
+        """Resume the session over another stream; False if the server registered the RM again instead."""
         assert self.talk is not None, "there is no session to resume"
         line, welcome = self._greet(self.talk)
         if welcome is None:
@@ -129,7 +129,7 @@ class Connection:
         return True
 
     def _greet(self, talk: Talk) -> tuple[Line, session.UpdateResponse | None]:
-        """Open a stream with a hello; return the welcome, if there is one."""
+        """Open a stream with a hello; return the welcome, or None if the stream was refused."""
         line = self.begin_with(SESSION, talk.hello())
         if not line.answers:
             self._write(f"says hello as {talk.instance}: {line.status}")
@@ -142,7 +142,7 @@ class Connection:
     # ---- Losing ----
 
     def cut(self, kind: str, *, deaf_to: int) -> Line | None:
-        """Lose a stream; of a session also the last answers that were not processed yet.
+        """Lose a stream, and of a session also its last `deaf_to` unprocessed answers.
 
         Data still written to a stream of `si.v1` counts as received, and is processed later.
         """
@@ -165,7 +165,7 @@ class Connection:
         self.open_streams()
 
     def speaking(self, kind: str) -> Iterator[Line]:
-        """The lines of a kind on which something may be heard, the older ones first."""
+        """The streams of a kind that may have unread answers, the older ones first."""
         for faded, line in self._fading:
             if faded == kind:
                 yield line
@@ -187,19 +187,19 @@ class Connection:
     # ---- Saying ----
 
     def send(self, kind: str, message: Message) -> None:
-        """Put a request on its way."""
+        """Put a request in flight."""
         if self.talk is None:
             self.lines[kind].under_way.append(message.SerializeToString())
         else:
             self.number({kind: message})
 
     def number(self, message: dict[str, Any]) -> None:
-        """Put a request of a session on its way, with the next number."""
+        """Put a request of a session in flight, with the next number."""
         assert self.talk is not None, "only a session numbers"
         self.lines[WHOLE].under_way.append(self.talk.next(message))
 
     def repeat_number(self) -> None:
-        """Send the last request of a session again with its number, which must not matter."""
+        """Send the last request of a session again with its number, which must have no effect."""
         if self.talk is not None and self.talk.kept:
             self._write("> the last request again")
             self.lines[WHOLE].under_way.append(self.talk.kept[-1].SerializeToString())
@@ -223,10 +223,10 @@ class Connection:
                     self.site.loop.rounds(rounds)
 
     def is_quiet(self) -> bool:
-        """True if nothing is under way in either direction."""
+        """True if no message is in flight in either direction."""
         return not any(line.under_way or line.answers for line in self.lines.values())
 
-    # ---- Saying what must not be said ----
+    # ---- Faulty messages ----
 
     def begin_with(self, method: str, raw: bytes) -> Line:
         """A separate stream that begins with these bytes."""
@@ -237,7 +237,7 @@ class Connection:
         return line
 
     def blurt(self, kind: str, raw: bytes) -> Status | None:
-        """The end of a stream after these bytes; another replaces it."""
+        """Send these bytes, and return the status with which the stream ends; another stream replaces it."""
         line = self.lines.pop(kind if self.talk is None else WHOLE)
         line.under_way.append(raw)
         line.arrive(len(line.under_way))

@@ -1,6 +1,6 @@
-"""Draws messages, with few names, so that they meet, and sometimes faults.
+"""Draws messages with few names, so that they conflict, and sometimes faulty messages.
 
-No correct RM sends the faults: they end with a status, and have no other effect.
+No correct RM sends those: they end with a status, and have no other effect.
 """
 
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ _RARE_WHY = (si.UNKNOWN_TERMINATION_TYPE, si.PREEMPTED_BY_SCHEDULER, si.PLACEHOL
 
 
 def _at_home(item: T, name: str) -> T:
-    """The second partition has to be named."""
+    """The item with its partition named, if that is the second one."""
     if home(name) == SECOND and item.partition not in BAD_PARTITIONS:
         return item._replace(partition=SECOND)
     return item
@@ -200,7 +200,7 @@ def _application_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
 def _allocation_messages(draw: st.DrawFn) -> tuple[str, list[Item]]:
     """Asks and allocations, then releases.
 
-    No key twice: the answers about one are by kind, and not in the order of the items.
+    No key occurs twice: answers about a key are grouped by kind, and not in the order of the items.
     """
     asks = draw(st.lists(_ask_items, max_size=4, unique_by=_named))
     return ALLOCATIONS, [*asks, *draw(st.lists(_releases(), max_size=2, unique_by=_named))]
@@ -220,9 +220,9 @@ _UNREPEATABLE = (si.TIMEOUT, si.SCHEDULING_FAILED_ON_RM)
 
 
 def is_idempotent(items: Sequence[Item]) -> bool:
-    """True if a message sent twice must have the effect of one.
+    """True if a message that is sent twice must have the effect of one.
 
-    Not so if the second one meets the scheduler's result of the first.
+    That is not so if the second copy changes what the scheduler decided after the first.
     """
     nodes = [item for item in items if isinstance(item, NodeItem)]
     changes = {node.node_id for node in nodes if not node.creates}
@@ -230,8 +230,8 @@ def is_idempotent(items: Sequence[Item]) -> bool:
     fickle = any(isinstance(i, ReleaseItem) and i.why in _UNREPEATABLE for i in items)
     news = {item.app_id for item in items if isinstance(item, AppItem)}
     ends = {item.app_id for item in items if isinstance(item, RemovalItem)}
-    # What cannot be done to an assumed ask takes it from its node all the same.
-    # And what cannot be done to a pending ask may be done to what it was placed as since.
+    # An invalid change of an assumed ask still removes it from its node, and a change that is invalid for a
+    # pending ask may be valid once the ask is placed.
     placed = [item for item in items if isinstance(item, AskItem) and item.node_id]
     vain = any(i.node_id == "n9" or home(i.node_id) != home(i.app_id) for i in placed)
     return not (fickle or vain or changes & comes or news & ends)
@@ -262,7 +262,7 @@ REFUSED = grpc.StatusCode.FAILED_PRECONDITION
 
 
 def do_mischief(rm: WireRm, what: str) -> None:
-    """Apply the fault, if possible, and check the status."""
+    """Send the faulty message, if the connection can, and check the status."""
     lines = rm.connection
     for kind in (NODES, APPLICATIONS, ALLOCATIONS):
         good = request(kind, [_ITEMS[kind]], rm.rm_id).SerializeToString()
@@ -274,7 +274,7 @@ def do_mischief(rm: WireRm, what: str) -> None:
                 _expect(INVALID, what, lines.blurt(kind, _sealed(rm, kind, broken)))
             case "somebody else's name":
                 named = request(kind, [_ITEMS[kind]], "another").SerializeToString()
-                # A session is of one RM; on a stream the name is that of an RM that is not there.
+                # A session belongs to one RM; on a stream the name is that of an unregistered RM.
                 status = INVALID if lines.has_session else REFUSED
                 _expect(status, what, lines.blurt(kind, _sealed(rm, kind, named)))
             case "a stranger":
@@ -295,7 +295,7 @@ def do_mischief(rm: WireRm, what: str) -> None:
 
 
 def _sealed(rm: WireRm, kind: str, payload: bytes, *, skipped: int = 0) -> bytes:
-    """A request on the RM's streams, with the next number or one further."""
+    """The payload, or on a session a request with it, which skips this number of request numbers."""
     talk = rm.connection.talk
     return payload if talk is None else talk.sealed(kind, payload, skipped)
 

@@ -1,7 +1,7 @@
-"""Items of an RM, as small values that read well in a failing script, and as messages of `si.v1`.
+"""Items of an RM, as small values that are readable in a failing script, and as messages of `si.v1`.
 
-`fault` is a piece of the reason for which the item must be refused, whatever the state of things;
-empty for an item that may be taken. Configurations are good ones and bad ones.
+`fault` is part of the reason for which the item must be rejected in any state, empty for a valid item.
+Configurations are valid or invalid.
 """
 
 from typing import NamedTuple
@@ -23,7 +23,7 @@ HUGE = INT64_MAX
 
 
 def amounts(resources: dict[str, int]) -> Amounts:
-    """The amounts that count."""
+    """Amounts that are not zero, sorted by name."""
     return tuple(sorted((name, value) for name, value in resources.items() if value))
 
 
@@ -47,7 +47,7 @@ BAD_PARTITIONS = ("[other]default", "nowhere")
 
 
 class NodeItem(NamedTuple):
-    """A node to add, change or remove; `size` None leaves the capacity out."""
+    """A node to add, change or remove; with `size` None the message has no capacity."""
 
     node_id: str
     action: str
@@ -56,7 +56,7 @@ class NodeItem(NamedTuple):
 
     @property
     def creates(self) -> bool:
-        """True if the node is new."""
+        """True if the item adds a node."""
         return self.action in CREATES
 
     @property
@@ -66,7 +66,7 @@ class NodeItem(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """Why it must be refused."""
+        """Part of the reason of the rejection, or empty."""
         if not self.node_id:
             return "nodeID is empty"
         if self.action == NO_ACTION:
@@ -105,7 +105,7 @@ class AppItem(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """Why it must be refused."""
+        """Part of the reason of the rejection, or empty."""
         if not self.app_id:
             return "applicationID is empty"
         if self.partition in BAD_PARTITIONS:
@@ -115,7 +115,7 @@ class AppItem(NamedTuple):
         return ""
 
     def message(self) -> si.AddApplicationRequest:
-        """As it is sent."""
+        """The message to send."""
         return si.AddApplicationRequest(
             applicationID=self.app_id,
             queueName=self.queue,
@@ -147,7 +147,7 @@ class RemovalItem(NamedTuple):
 
 
 class AskItem(NamedTuple):
-    """An ask, or with a node an allocation; `foreign` needs no application."""
+    """An ask, or with a node an allocation; a `foreign` allocation needs no application."""
 
     key: str
     app_id: str
@@ -163,7 +163,7 @@ class AskItem(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """Why it must be refused."""
+        """Part of the reason of the rejection, or empty."""
         if not self.key:
             return "allocationKey is empty"
         if not self.app_id and not self.foreign:
@@ -182,11 +182,11 @@ class AskItem(NamedTuple):
 
     @property
     def huge(self) -> bool:
-        """True if a total may overflow because of it."""
+        """True if a total may overflow because of the item."""
         return any(value > HUGE // 4 for _, value in self.size)
 
     def message(self) -> si.Allocation:
-        """As it is sent."""
+        """The message to send."""
         tags = {"foreign": "static"} if self.foreign else {}
         if self.required:
             tags["yunikorn.apache.org/requiredNode"] = self.required
@@ -213,7 +213,7 @@ class AskItem(NamedTuple):
 
 
 class ReleaseItem(NamedTuple):
-    """A release by the RM; without a key everything of the application."""
+    """A release by the RM; without a key it releases the whole application."""
 
     key: str
     app_id: str
@@ -222,12 +222,12 @@ class ReleaseItem(NamedTuple):
 
     @property
     def fault(self) -> str:
-        """Why it must be refused."""
+        """Part of the reason of the rejection, or empty."""
         known = self.why in si.TerminationType.values()
         return "" if known else f"unknown termination type {self.why}"
 
     def message(self) -> si.AllocationRelease:
-        """As it is sent."""
+        """The message to send."""
         return si.AllocationRelease(
             allocationKey=self.key,
             applicationID=self.app_id,
@@ -243,7 +243,7 @@ class ReleaseItem(NamedTuple):
 
 
 def is_removal(item: object) -> bool:
-    """True if it removes something: within a message such items are last."""
+    """True for an item that removes something: in a message such items are last."""
     return isinstance(item, RemovalItem | ReleaseItem)
 
 
@@ -252,14 +252,14 @@ def _in(partition: str) -> str:
 
 
 class Config(NamedTuple):
-    """A configuration; bad ones have no partitions."""
+    """A configuration; an invalid one has no partitions."""
 
     name: str
     text: str
     partitions: frozenset[str] = frozenset({DEFAULT})
 
     def __repr__(self) -> str:
-        """Its name: the texts are long."""
+        """The name of the configuration, because its text is long."""
         return self.name
 
 

@@ -1,4 +1,4 @@
-"""Tracks of a key and of a foreign allocation: legal sequences (reliability § 3.3)."""
+"""Possible states of a key and of a foreign allocation: legal sequences (reliability § 3.3)."""
 
 from collections.abc import Iterable
 
@@ -30,7 +30,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
     """One key of an application."""
 
     def __init__(self, app_id: str, key: str, around: Surroundings) -> None:
-        """Not asked."""
+        """Start without an ask."""
         super().__init__(f"key {key!r} of {app_id!r}", None)
         self.app_id = app_id
         self.key = key
@@ -38,7 +38,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
         self._reservable: frozenset[str] = frozenset()
 
     def restart(self, state: Held | None) -> None:
-        """While it waits, a node that is open may be reserved for it, and drained later (§ 8.5)."""
+        """Start again in this state: any open node may be reserved for a pending ask (§ 8.5)."""
         waits = state is not None and not state.node_id
         self._reservable = self._reservable | self._around.open_nodes() if waits else frozenset()
         super().restart(state)
@@ -68,13 +68,13 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
             case TimedOut(message) if state is not None:
                 return self._timed_out(state, message)
             case Preempted(message) if state is not None and state.node_id and not state.required:
-                # It keeps its room until the RM confirms.
+                # The victim occupies its node until the RM confirms.
                 for_daemon = message.startswith(TEXTS[PreemptionRule.REQUIRED_NODE].format(""))
                 return [state] if for_daemon and self._may_be_cleared(state) else []
         return []
 
     def _may_be_decided(self, state: Held, new: New) -> bool:
-        """D2, D3: pending before, on a legal node, and nothing but the node changes."""
+        """D2, D3: the ask was pending, the node is legal, and the answer changes nothing but the node."""
         around = self._around
         if new.node_id in (state.required, *self._reservable):
             fine = around.node_may_be(new.node_id, there=True)
@@ -91,7 +91,7 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
 
     @staticmethod
     def _timed_out(state: Held, message: str) -> list[Held | None]:
-        """A pending one is dropped; an allocated placeholder keeps its room until the RM confirms."""
+        """A pending ask is dropped; an allocated placeholder occupies its node until the RM confirms."""
         if state.node_id:
             asked = message in (KEEPING_ON_TIMEOUT, ON_COMPLETION)
             return [state] if state.placeholder and asked else []
@@ -165,24 +165,24 @@ class KeyTrack(Track[Held | None, AskItem | ReleaseItem, KeyAnswer]):
             told = False
         if answer != (Released(RELEASED_BY_RM) if told else None):
             return []
-        # What was told to end does not wait again.
+        # An allocation whose end was requested does not return to the asks.
         stays = state is not None and (state.placeholder or self._may_be_cleared(state))
         stays = stays and item.why == si.SCHEDULING_FAILED_ON_RM
         return [after, state] if stays else [after]
 
 
 class ForeignTrack(Track[Occupied | None, AskItem | ReleaseItem, Rejected]):
-    """One foreign allocation: never answered but to be refused."""
+    """One foreign allocation, which is answered only if it is rejected."""
 
     def __init__(self, key: str, around: Surroundings) -> None:
-        """Not there."""
+        """Start without an allocation."""
         super().__init__(f"foreign key {key!r}", None)
         self._around = around
 
     def after(
         self, state: Occupied | None, item: AskItem | ReleaseItem | None, answer: Rejected | None
     ) -> Iterable[Occupied | None]:
-        """It is added, moves, is removed, and is removed with its node."""
+        """A foreign allocation is added, moved and removed by the RM, and removed with its node."""
         if item is None:
             gone = state is not None and self._around.node_may_be(state.node_id, there=False)
             return [None] if answer is None and gone else []

@@ -29,11 +29,10 @@ from support.wire.tracks import (
 
 
 class Around:
-    """Possible states since the last certain one; for `Surroundings`, see there.
+    """The possible states since the last certain one; see the protocol `Surroundings`.
 
-    `deaf`: answers about applications are missing at present. `agreed`: application, key and node where the
-    RM has agreed to a placement, None without predicates. `required`: the nodes that asks were sent to
-    require.
+    `deaf`: answers about applications cannot be received at present. `agreed`: application, key and node of
+    placements that the RM accepted, None without predicates. `required`: the nodes that sent asks require.
     """
 
     def __init__(self) -> None:
@@ -46,7 +45,7 @@ class Around:
         self.deaf = False
         self.agreed: dict[tuple[str, str, str], None] | None = None
         self._held = False
-        # Since things were certain:
+        # Since the last certain state:
         self._was_free = False
         self._ended: set[str] = set()
         self._partitions_once: frozenset[str] = frozenset()
@@ -60,21 +59,21 @@ class Around:
         """The track of an application."""
         return self.apps.get(app_id) or self.apps.setdefault(app_id, AppTrack(app_id, self))
 
-    # ---- What changes beside nodes and applications ----
+    # ---- Changes other than those of nodes and applications ----
 
     def hold(self, *, on: bool) -> None:
-        """Scheduling is held from now on, or not any more."""
+        """Begin or end a pause of scheduling."""
         self._held = on
         self._was_free = self._was_free or not on
 
     def configured(self, partitions: frozenset[str]) -> None:
-        """The present partitions from now on."""
+        """Set the present partitions."""
         self.partitions = partitions
         self._partitions_once |= partitions
         self._partitions_always &= partitions
 
     def registered(self, partitions: frozenset[str], *, held: bool) -> None:
-        """Nothing else exists any more."""
+        """Reset to these partitions, without nodes and applications."""
         for node in self.nodes.values():
             node.restart(None)
         for app in self.apps.values():
@@ -87,7 +86,7 @@ class Around:
         self.certain()
 
     def answered(self, check: session.PredicateCheck, refused: Collection[str]) -> None:
-        """The RM agrees to all nodes of a predicate check but these, or does not answer."""
+        """Record that the RM accepts the nodes of a check but the `refused` ones, or does not answer."""
         if self.agreed is None or not check.allocate:
             return
         for node_id in check.node_ids:
@@ -97,11 +96,11 @@ class Around:
                 del self.agreed[place]
 
     def end(self, app_id: str) -> None:
-        """An application was heard to end."""
+        """Record a reported end of an application."""
         self._ended.add(app_id)
 
     def certain(self) -> None:
-        """Things are certain from now on."""
+        """Make the present state the certain one."""
         self._was_free = not self._held
         self._ended.clear()
         self._partitions_once = self._partitions_always = self.partitions
@@ -109,23 +108,23 @@ class Around:
     # ---- Surroundings ----
 
     def has_agreed(self, app_id: str, key: str, node_id: str) -> bool:
-        """An assumed ask is placed once the RM agrees, also while nothing is scheduled."""
+        """True if the key may be placed there: with predicates only after the RM's consent."""
         if self.agreed is None:
             return self._was_free
         return (app_id, key, node_id) in self.agreed
 
     def may_decide(self) -> bool:
-        """Nothing is scheduled during a replay."""
+        """True if asks may have been scheduled; during a replay none are."""
         return self._was_free
 
     def partition_may_be(self, partition: str, *, there: bool) -> bool:
-        """Partitions are added and removed by configurations."""
+        """True if the partition may have existed, or not; configurations add and remove partitions."""
         if there:
             return partition in self._partitions_once
         return partition not in self._partitions_always
 
     def app_may_be(self, app_id: str, *, there: bool) -> bool:
-        """An end is only certain once it was heard."""
+        """True if the application may have existed, or not; its end is only certain once it was reported."""
         track = self.apps.get(app_id)
         if track is None:
             return not there
@@ -137,7 +136,7 @@ class Around:
         return gone or None in track.possible()
 
     def node_may_be(self, node_id: str, *, there: bool) -> bool:
-        """Nodes are removed on request, or with their partition."""
+        """True if the node may have existed, or not; it is removed on request or with its partition."""
         track = self.nodes.get(node_id)
         if track is None:
             return not there
@@ -147,11 +146,11 @@ class Around:
         return gone or None in track.possible()
 
     def may_be_cleared(self, node_id: str) -> bool:
-        """Only for an ask that requires the node; no queue is below a guarantee here."""
+        """True if victims there may have been stopped: only for an ask that requires the node."""
         return node_id in self.required and self._was_free
 
     def open_nodes(self) -> frozenset[str]:
-        """Those that may have existed undrained."""
+        """The nodes that may have existed undrained."""
         return frozenset(
             node_id
             for node_id, track in self.nodes.items()
@@ -172,9 +171,9 @@ _Answers = dict[str, list[Accepted | Rejected]]
 
 
 class Ledger:
-    """Messages since the last certain state, and that state.
+    """The messages since the last certain state, and that state.
 
-    `ordered`: answers of all kinds are in the order of the decisions.
+    `ordered`: answers of all kinds are in the order of the decisions, as in a session.
     """
 
     def __init__(self, rm_id: str) -> None:
@@ -185,15 +184,15 @@ class Ledger:
         self.foreign: dict[str, ForeignTrack] = {}
         self.ordered = False
 
-    # ---- Saying ----
+    # ---- Sent items ----
 
     def say(self, items: Iterable[Item]) -> None:
-        """These are sent, in this order."""
+        """Record items that are sent in this order."""
         for track, item in self._concerned(items):
             track.say(item)
 
     def doubt(self, items: Iterable[Item]) -> None:
-        """These, the last ones of their kind, were under way when their stream broke."""
+        """Record that items, the last ones of their kind, were in flight when their stream broke."""
         for track, item in self._concerned(items):
             track.doubt(item)
 
@@ -221,10 +220,10 @@ class Ledger:
         name = (app_id, key)
         return self.keys.get(name) or self.keys.setdefault(name, KeyTrack(app_id, key, self.around))
 
-    # ---- Hearing ----
+    # ---- Received answers ----
 
     def hear(self, message: object) -> None:
-        """A response of any kind."""
+        """Check a response of any kind."""
         match message:
             case si.NodeResponse():
                 self.hear_nodes(message)
@@ -239,7 +238,7 @@ class Ledger:
                     self._own(check.application_id, check.allocation_key).hear(asked)
 
     def hear_nodes(self, response: si.NodeResponse) -> None:
-        """Accepted and rejected nodes."""
+        """Check accepted and rejected nodes."""
         answers: _Answers = {}
         for taken in response.accepted:
             answers.setdefault(taken.nodeID, []).append(Accepted())
@@ -249,7 +248,7 @@ class Ledger:
             self.around.node(node_id).hear(*given)
 
     def hear_applications(self, response: si.ApplicationResponse) -> None:
-        """Accepted and rejected applications, and their new states."""
+        """Check accepted and rejected applications, and their new states."""
         answers: _Answers = {}
         for taken in response.accepted:
             answers.setdefault(taken.applicationID, []).append(Accepted())
@@ -263,7 +262,7 @@ class Ledger:
             self.around.app(updated.applicationID).hear(Updated(updated.state))
 
     def hear_allocations(self, response: si.AllocationResponse) -> None:
-        """One kind of answer in each response (spec § 1.6.8)."""
+        """Check a response about allocations, which has one kind of answer (spec § 1.6.8)."""
         kinds = [field.name for field, _ in response.ListFields()]
         if len(kinds) > 1:
             raise Violation(f"one response has {' and '.join(kinds)}")
@@ -291,7 +290,7 @@ class Ledger:
         return track
 
     def _stands(self, app_id: str) -> bool:
-        """True if the application exists, by the answers so far."""
+        """True if the application may exist by the answers so far."""
         track = self.around.apps.get(app_id)
         return track is not None and track.may_stand()
 
@@ -317,7 +316,7 @@ class Ledger:
             yield from tracks.values()
 
     def settle(self, books: Books) -> None:
-        """All messages were processed: the books must show the result."""
+        """Check that the server's records are possible now that all messages were processed."""
         around = self.around
         if books.partitions != around.partitions:
             known = sorted(around.partitions)
@@ -326,7 +325,7 @@ class Ledger:
         _check_known("application", books.apps, around.apps)
         _check_known("key", books.keys, self.keys)
         _check_known("foreign key", books.foreign, self.foreign)
-        # Keys are judged by what the others may have been meanwhile.
+        # Tracks of keys use the possible states of nodes and applications, so keys are settled first.
         _settle(self.keys, books.keys)
         _settle(self.foreign, books.foreign)
         _settle(around.nodes, books.nodes)
@@ -334,7 +333,7 @@ class Ledger:
         around.certain()
 
     def registered(self, partitions: frozenset[str], *, held: bool) -> None:
-        """The RM was registered again: nothing exists, and nothing is in progress."""
+        """Reset after a registration: nothing exists, and no message is in flight."""
         self.around.registered(partitions, held=held)
         for key in self.keys.values():
             key.restart(None)

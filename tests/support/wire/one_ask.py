@@ -44,9 +44,9 @@ class Trace:
 
 
 def trace_one_ask(folders: Sequence[Path], others: int = 0) -> Trace:
-    """The calls for one more ask of a warm session that is placed; files below `folders`.
+    """The calls in files below `folders` for one more ask of a warm session that is placed.
 
-    A number of other RMs have a session each, and have submitted one ask before.
+    `others` is the number of other RMs, each of which has a session and has submitted one ask before.
     """
     trace, below = Trace(), tuple(map(str, folders))
 
@@ -102,7 +102,7 @@ def _session(site: Site, rm_id: str) -> Connection:
 
 
 def _ask(connection: Connection, number: int) -> None:
-    """Submit an ask, and process the answer to the former one."""
+    """Submit an ask, and process the answer to the previous one."""
     list(connection.answers(WHOLE, connection.lines[WHOLE]))
     size = si.Resource(resources={"vcore": si.Quantity(value=1)})
     ask = si.Allocation(
@@ -115,6 +115,6 @@ def _ask(connection: Connection, number: int) -> None:
 
 
 def _go(site: Site, connection: Connection) -> None:
-    """Let everything arrive and be dealt with."""
+    """Deliver and process all messages."""
     connection.flow(())
     site.rest()

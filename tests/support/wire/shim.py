@@ -22,7 +22,7 @@ class WireRm:
     """One RM."""
 
     def __init__(self, site: Site, rm_id: str, script: list[str]) -> None:
-        """Not registered."""
+        """Create an unregistered RM."""
         self.site = site
         self.rm_id = rm_id
         self.ledger = Ledger(rm_id)
@@ -48,7 +48,7 @@ class WireRm:
         return status
 
     def begin_session(self, config: Config, *, is_asked: bool) -> Status:
-        """Over `Session`, as a newer instance; the same."""
+        """Register over `Session` as a newer instance; earlier streams are lost unless that is refused."""
         self._write(f"wants a session with {config.name}{', and to be asked' if is_asked else ''}")
         status = self.connection.open_session(config.text, is_asked=is_asked)
         if status == OK:
@@ -65,7 +65,7 @@ class WireRm:
         self._forget_said()
 
     def unregister(self) -> None:
-        """Say goodbye for good; a session alone can."""
+        """Unregister for good, which needs a session."""
         self._write("> goodbye for good")
         line = self.connection.lines[WHOLE]
         self.connection.number({"goodbye": session.Goodbye(unregister=True)})
@@ -80,14 +80,14 @@ class WireRm:
     # ---- Connection ----
 
     def resume(self) -> bool:
-        """Resume a session; False when it was registered again."""
+        """Resume a session; False if the server registered the RM again instead."""
         resumed = self.connection.resume()
         if not resumed:
             self._begin(self.config, held=True)
         return resumed
 
     def hang_up(self, kinds: Iterable[str], *, deaf_to: int = 0) -> None:
-        """Lose streams."""
+        """Lose streams of these kinds."""
         for kind in kinds:
             line = self.connection.cut(kind, deaf_to=deaf_to)
             if line is not None and kind == WHOLE:
@@ -96,7 +96,7 @@ class WireRm:
                 self._doubt(kind)
 
     def take_over(self) -> None:
-        """Open every stream again while the first are still open."""
+        """Open every stream again while the older ones are still open."""
         self._write("opens its lines anew")
         if self.connection.has_session:
             self.resume()
@@ -114,7 +114,7 @@ class WireRm:
     # ---- Saying ----
 
     def say(self, kind: str, items: Sequence[Item]) -> None:
-        """Send a message, or one for each item: additions first, as in a message."""
+        """Send a message, or one for each item; removals are last, as in a message."""
         ordered = sorted(items, key=is_removal)
         for part in [[item] for item in ordered] if self.sends_singly else [items]:
             self._write(f"> {', '.join(map(repr, part))}")
@@ -126,9 +126,9 @@ class WireRm:
             self.connection.send(kind, request(kind, part, self.rm_id))
 
     def answer(self, place: int, refused: Iterable[int], count: int, *, as_list: bool) -> None:
-        """Answer this number of open predicate checks, in one message or each by itself.
+        """Answer this number of open predicate checks, in one message or one message each.
 
-        These of the nodes of each are refused.
+        `refused` are the positions of the refused nodes in each check.
         """
         talk = self.connection.talk
         if talk is None:
@@ -152,7 +152,7 @@ class WireRm:
             self.say(kind, items)
 
     def begin_replay(self) -> None:
-        """Begin a replay."""
+        """Begin a replay over a session."""
         talk = self.connection.talk
         assert talk is not None, "only a session has replays"
         self._write("> begins a replay")
@@ -161,7 +161,7 @@ class WireRm:
         self.connection.number({"replay_begin": session.ReplayBegin()})
 
     def end_replay(self, *, miscounted: bool = False) -> None:
-        """End a replay; if miscounted, or without a beginning, it must not count as complete."""
+        """End a replay; if it is miscounted, or was not begun, it must not count as complete."""
         talk = self.connection.talk
         assert talk is not None, "only a session has replays"
         self._write(f"> ends the replay{', miscounted' if miscounted else ''}")
@@ -170,7 +170,7 @@ class WireRm:
         self.connection.number({"replay_end": end})
 
     def configure(self, config: Config) -> tuple[Status, bool]:
-        """Update the configuration; whether that changed anything."""
+        """Update the configuration; return the status, and whether the update changed anything."""
         asked = admin.UpdateConfigurationRequest(rm_id=self.rm_id, config=config.text)
         status, raw = self.site.call(CONFIGURE, asked)
         changed = status == OK and admin.UpdateConfigurationResponse.FromString(raw).changed
@@ -192,7 +192,7 @@ class WireRm:
         lines = self.connection.lines
         self.ledger.around.deaf = not self.connection.has_session and APPLICATIONS not in lines
         heard = False
-        # First how applications fare: the others are judged by it.
+        # Answers about applications are first, because other answers are judged by them.
         for kind in (APPLICATIONS, NODES, ALLOCATIONS, WHOLE):
             for line in self.connection.speaking(kind):
                 heard |= self._listen_to(kind, line)
@@ -214,7 +214,7 @@ class WireRm:
         return heard
 
     def settle(self, books: Books) -> None:
-        """All was dealt with and heard: compare."""
+        """Compare the ledger with the server's records, once no message is in flight."""
         self.ledger.settle(books)
         if self.connection.talk is not None:
             self.connection.talk.settle()

@@ -1,4 +1,4 @@
-"""A whole server but for grpc: its services over calls that are queues, its core under watch."""
+"""A server without gRPC: its services handle queues as calls, and every decision of its core is checked."""
 
 import asyncio
 from collections import deque
@@ -80,10 +80,10 @@ OK = Status(grpc.StatusCode.OK, "")
 
 
 class WatchedScheduler(Scheduler):
-    """A core whose decisions are checked after every command, and its books mostly so too."""
+    """A core whose decisions are checked after every command, and its records after some."""
 
     def __init__(self, every: int) -> None:
-        """Start without RMs. The books are checked after one in a number of commands."""
+        """Start without RMs. The records are checked once per this number of commands."""
         super().__init__()
         self._every = every
         self._handled = 0
@@ -91,7 +91,7 @@ class WatchedScheduler(Scheduler):
         self._ledger = Ledger()
 
     def handle(self, command: Command, now: float) -> list[Effect]:
-        """Keep the first failure: the engine would only log it."""
+        """Handle a command, and record the first failure, because the engine would only log it."""
         try:
             effects = super().handle(command, now)
             self._handled += 1
@@ -107,10 +107,10 @@ class WatchedScheduler(Scheduler):
 
 
 class CopiesInHere(Copies):
-    """Copies that are no processes: nobody could wait for one on a loop that stands still."""
+    """Copies without processes: a stopped loop cannot wait for a process."""
 
     async def ask(self, peer: str, rm_id: RmId, question: Question, check: Callable[[], object]) -> bytes:
-        """The answer to a question, as far as the RM's commands were carried out."""
+        """Answer from a copy of the core that has processed the RM's commands so far."""
         check()
         return question(deepcopy(self.scheduler), self._engine.now(), lambda: 0.0)
 
@@ -138,10 +138,10 @@ class Line:
             self._arrived.append(self.under_way.popleft())
         self._news.set()
 
-    # What a handler sees of it, as of a `grpc.aio` servicer context
+    # The interface of a `grpc.aio` servicer context, for the handler
 
     def peer(self) -> str:
-        """All calls come from one host."""
+        """The address of the caller, the same for all calls."""
         return "ipv4:127.0.0.1:5000"
 
     async def send_initial_metadata(self, _: object) -> None:
@@ -155,7 +155,7 @@ class Line:
         return self._arrived.popleft()
 
     async def write(self, raw: bytes) -> None:
-        """An answer, which is delivered unless its writer is stopped before."""
+        """Add an answer, unless the writer is cancelled first."""
         await asyncio.sleep(0)
         self.answers.append(raw)
 
@@ -171,12 +171,12 @@ class _Details(NamedTuple):
 
 
 class Site:
-    """Engine, RMs and services on a loop that the test moves."""
+    """Engine, RMs and services on a loop that the test drives."""
 
     def __init__(self, *, every: int = 1, scheduler: Scheduler | None = None) -> None:
-        """A server without RMs; `every` is that of `WatchedScheduler`.
+        """Start a server without RMs; `every` is that of `WatchedScheduler`.
 
-        Another scheduler replaces it if nothing is checked.
+        Another scheduler replaces the watched one in tests without checks.
         """
         self.loop = StillLoop()
         self.clock = StillClock()
@@ -260,7 +260,7 @@ class Site:
         self.loop.close()
 
     def check(self) -> None:
-        """Raise internal failures, though the server may have continued."""
+        """Raise an internal failure, even if the server has continued after it."""
         if isinstance(self.scheduler, WatchedScheduler) and self.scheduler.failure is not None:
             raise self.scheduler.failure
         assert not self.engine.defects, "the server had an internal error, see the log"
@@ -270,7 +270,7 @@ class Site:
         return self._begin(self._handler(method).stream_stream, None)
 
     def watch(self, method: str, raw: bytes) -> Line:
-        """Begin a call of one request, these bytes, and many responses."""
+        """Begin a call with one request, as bytes, and many responses."""
         return self._begin(self._handler(method).unary_stream, raw)
 
     def ask(self, method: str, request: Message) -> Line:
@@ -292,7 +292,7 @@ class Site:
             pass
 
     def call(self, method: str, request: Message | bytes) -> tuple[Status, bytes]:
-        """A unary call from beginning to end, with a message or with bytes as they are."""
+        """Make a unary call with a message or bytes; return its status and answer."""
         line = Line()
         answer = b""
 
@@ -308,13 +308,13 @@ class Site:
         return line.status or OK, answer
 
     def hang_up(self, line: Line) -> None:
-        """The connection of a call is lost; its handler is notified in the next rounds."""
+        """Lose the connection of a call; its handler is notified in the next rounds."""
         if line.task is not None:
             line.task.cancel()
         line.status = line.status or Status(grpc.StatusCode.CANCELLED, "connection lost")
 
     def rest(self) -> None:
-        """Let the server do all its work, and send messages that it delayed for joining."""
+        """Run the server until it is idle, and has sent the messages that it delayed to join them."""
         self.loop.rest()
         self._lines = [line for line in self._lines if line.task and not line.task.done()]
         told = -1
@@ -322,7 +322,7 @@ class Site:
             self.loop.later(PAUSE)
 
     def advance(self, seconds: float, *, late: bool) -> None:
-        """Let time pass: from deadline to deadline, or all at once and too late for each."""
+        """Let time pass: from deadline to deadline, or in one step that is too late for every deadline."""
         end = self.clock.now() + seconds
         while not late and (deadline := self.clock.deadline()) <= end:
             self.clock.move(deadline)

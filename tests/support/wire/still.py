@@ -1,4 +1,4 @@
-"""An event loop and a clock that are moved by hand: no socket, no waiting, the same steps every time."""
+"""An event loop and a clock that a test moves: no sockets, no waiting, the same steps every time."""
 
 import asyncio
 import logging
@@ -25,7 +25,7 @@ BUDGET = WorkBudget(items=2, inbox=1.0, turn=1.0, rounds=1)
 
 @contextmanager
 def stillness() -> Iterator[None]:
-    """The server reads no clock of the machine and logs nothing; its work budget is small."""
+    """Within it the server reads no clock of the machine, logs nothing, and has a small work budget."""
     before = structlog.get_config()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
     try:
@@ -40,10 +40,10 @@ def stillness() -> Iterator[None]:
 
 
 class StillLoop(asyncio.SelectorEventLoop):
-    """A loop that runs on request, and whose own time stands still meanwhile."""
+    """A loop that runs on request, with a time of its own that stands still while the loop runs."""
 
     def __init__(self) -> None:
-        """Nothing to do yet."""
+        """Start without work."""
         self._now = 0.0
         self._asked = 0
         super().__init__()
@@ -58,12 +58,12 @@ class StillLoop(asyncio.SelectorEventLoop):
         *args: *_Ts,
         context: Context | None = None,
     ) -> asyncio.Handle:
-        """Count the calls: a round without any is the last one."""
+        """Count the calls: a round that adds none is the last one."""
         self._asked += 1
         return super().call_soon(callback, *args, context=context)
 
     def run_in_executor(self, executor: object, func: Callable[[*_Ts], T], *args: *_Ts) -> asyncio.Future[T]:
-        """Work for a thread is done in the next round: there are no threads here."""
+        """Run work for a thread in the next round, as the loop has no threads."""
         future: asyncio.Future[T] = self.create_future()
 
         def work() -> None:
@@ -78,7 +78,7 @@ class StillLoop(asyncio.SelectorEventLoop):
         return future
 
     def round(self) -> bool:
-        """Run one round; return whether it needs another round."""
+        """Run one round; return whether another round is needed."""
         super().call_soon(self.stop)
         before = self._asked
         self.run_forever()
@@ -92,13 +92,13 @@ class StillLoop(asyncio.SelectorEventLoop):
         raise AssertionError("the server never comes to rest")
 
     def rounds(self, count: int) -> None:
-        """Run at most this number of rounds, which may end in the middle of something."""
+        """Run at most this number of rounds, which may leave work unfinished."""
         for _ in range(count):
             if not self.round():
                 return
 
     def later(self, seconds: float) -> None:
-        """Let the loop's time pass: pauses and acknowledgements end."""
+        """Advance the loop's time, so that pauses and delays of acknowledgements end."""
         self._now += seconds
         self.rest()
 
@@ -107,7 +107,7 @@ class StillClock:
     """The core's time; its waiters are woken when it is moved."""
 
     def __init__(self) -> None:
-        """Stand at a time that is no special one."""
+        """Start at a fixed time."""
         self._now = START
         self._waiting: dict[asyncio.Event, float] = {}
 
@@ -124,11 +124,11 @@ class StillClock:
             del self._waiting[event]
 
     def deadline(self) -> float:
-        """The first time that a task waits for; infinite for none."""
+        """The earliest time that a task waits for; infinite for none."""
         return min(self._waiting.values(), default=inf)
 
     def move(self, to: float) -> None:
-        """Set another time, which may be well after the awaited one."""
+        """Advance the time, which may be well after an awaited one."""
         self._now = max(self._now, to)
         for event, until in list(self._waiting.items()):
             if until <= self._now:

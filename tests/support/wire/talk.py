@@ -16,13 +16,13 @@ EPOCH = 1
 
 
 class Talk:
-    """Sent and received messages, by number, and those to repeat."""
+    """Sent and received messages by number, and the requests to repeat."""
 
     def __init__(self, rm_id: str, instance: int, config: str, stamp: int, *, is_asked: bool) -> None:
-        """A session before its welcome; `stamp` is that of the one before.
+        """A session before its welcome; `stamp` is the number of the previous session.
 
-        With `is_asked` the RM has predicates. For every other instance the nodes of a check without an answer
-        count as accepted.
+        With `is_asked` the RM has predicates. For every other instance a check without an answer counts as
+        accepted.
         """
         self.rm_id = rm_id
         self.instance = instance
@@ -31,7 +31,7 @@ class Talk:
         self.replayed: dict[str, int] | None = None
         self.expects_complete: list[bool] = []
         self.checks: deque[session.PredicateCheck] = deque()
-        # By application and key, the last check about it.
+        # The last check of each application and key.
         self._newest: dict[tuple[str, str], int] = {}
         self.callbacks = session.Callbacks()
         if is_asked:
@@ -44,7 +44,7 @@ class Talk:
         self._acknowledged = 0
         self._told = 0
         self._checked = 0
-        # Checks up to this one may have run out, and so may all while `_time_passes`.
+        # Checks up to this one may have missed their deadline; while `_time_passes`, all may have.
         self._run_out = 0
         self._time_passes = False
 
@@ -62,7 +62,7 @@ class Talk:
         return session.UpdateRequest(hello=hello).SerializeToString()
 
     def begin(self, welcome: session.UpdateResponse) -> int:
-        """The RM was registered again: numbers start over; the session's own number."""
+        """Start numbers over after a registration; return the number of the session."""
         if welcome.session <= self._stamp or welcome.epoch != EPOCH:
             raise Violation(f"session {welcome.session} follows session {self._stamp}")
         self._stamp = welcome.session
@@ -73,7 +73,7 @@ class Talk:
         self.checks.clear()
         self._newest.clear()
         self.expects_complete.clear()
-        # A new session waits for a replay, but has not been told that one begins.
+        # A new session waits for a replay, which the server does not know to have begun.
         self.replayed = dict.fromkeys(("nodes", "applications", "allocations"), 0)
         return self._stamp
 
@@ -84,7 +84,7 @@ class Talk:
         return [kept.SerializeToString() for kept in self.kept]
 
     def next(self, message: dict[str, Any]) -> bytes:
-        """The bytes of another request, kept until the server has processed it."""
+        """Number another request, and keep it until the server has processed it."""
         self._sent += 1
         self._told = self._received
         wanted = session.UpdateRequest(number=self._sent, acknowledged=self._received, **message)
@@ -92,13 +92,13 @@ class Talk:
         return wanted.SerializeToString()
 
     def sealed(self, kind: str, payload: bytes, skipped: int) -> bytes:
-        """Bytes as a request with the next number, or one further; not kept."""
+        """Bytes as a request with the next number plus `skipped`; it is not kept."""
         field = session.UpdateRequest.DESCRIPTOR.fields_by_name[kind].number
         number = session.UpdateRequest(number=self._sent + 1 + skipped)
         return number.SerializeToString() + delimited(field, payload)
 
     def acknowledgement(self) -> bytes | None:
-        """The acknowledgement of processed responses, unless it was sent."""
+        """The acknowledgement of processed responses, or None if it was sent already."""
         if self._told == self._received:
             return None
         self._told = self._received
@@ -108,7 +108,7 @@ class Talk:
     def hear(self, raw: bytes) -> Message | None:
         """The parts of a response about nodes, applications and allocations.
 
-        S2: responses are numbered without a gap, and acknowledge no more than was sent.
+        S2: responses are numbered without a gap, and acknowledge only sent requests.
         """
         response = session.UpdateResponse.FromString(raw)
         self._look_at(response)
@@ -132,7 +132,7 @@ class Talk:
         return None
 
     def _take_checks(self, asked: session.PredicateChecks) -> None:
-        """Checks are in the order in which they are to be judged."""
+        """Queue checks in the order in which they are to be answered."""
         for check in asked.checks:
             if check.id <= self._checked:
                 raise Violation(f"check {check.id} follows check {self._checked}")
@@ -141,11 +141,11 @@ class Talk:
             self._newest[check.application_id, check.allocation_key] = check.id
 
     def pass_time(self) -> None:
-        """Checks, received or not, may have missed their deadline from now on."""
+        """Note that checks, received or not, may miss their deadline from now on."""
         self._time_passes = True
 
     def settle(self) -> None:
-        """All messages were received: later checks were sent after that time has passed."""
+        """Note that all messages were received: later checks are sent after that time."""
         if self._time_passes:
             self._run_out = self._checked
             self._time_passes = False
@@ -153,14 +153,14 @@ class Talk:
     def counts(self, check: session.PredicateCheck) -> bool:
         """True if an answer to the check determines the state of its ask.
 
-        Not if its deadline may have passed before, nor if the RM was asked about the ask again.
+        That is not so if the deadline may have passed, or if a newer check is about the same ask.
         """
         may_be_too_late = self._time_passes or check.id <= self._run_out
         newest = self._newest[check.application_id, check.allocation_key] == check.id
         return newest and not (self.lets_pass and may_be_too_late)
 
     def _look_at(self, response: session.UpdateResponse) -> None:
-        """H1: an answer of this session; S2: acknowledgements only rise."""
+        """H1: the answer belongs to this session; S2: acknowledgements only rise."""
         if (response.epoch, response.session) != (EPOCH, self._stamp):
             raise Violation(f"{response.epoch}/{response.session} in session {self._stamp}")
         if not self._acknowledged <= response.acknowledged <= self._sent:
@@ -179,7 +179,7 @@ class Talk:
 
     @property
     def is_asked(self) -> bool:
-        """True if nothing is placed without the RM's agreement or a missed deadline."""
+        """True if a placement needs the RM's agreement or a missed deadline."""
         return self.callbacks.HasField("predicates")
 
     @property
@@ -190,7 +190,7 @@ class Talk:
     # ---- Replays ----
 
     def begin_replay(self) -> None:
-        """Count from now on."""
+        """Start to count replayed items."""
         self.replayed = dict.fromkeys(("nodes", "applications", "allocations"), 0)
 
     def count(self, kind: str, items: Sequence[object]) -> None:
@@ -200,7 +200,7 @@ class Talk:
             self.replayed[kind] += len(counted)
 
     def end_replay(self, *, miscounted: bool) -> session.ReplayEnd:
-        """The end of a replay; one that was not begun, or is miscounted, is not complete."""
+        """The end of a replay, which is not complete if it was not begun or is miscounted."""
         counts = self.replayed
         self.replayed = None
         self.expects_complete.append(counts is not None and not miscounted)

@@ -1,14 +1,14 @@
-"""Possible states of the other side, by the messages alone.
+"""Possible states of the server's objects, derived from the messages alone.
 
-The RM cannot know what the server has dealt with already, so a track keeps every possible *world*:
-a state, and how many of the things said were dealt with. Each answer leaves only the worlds
-that it fits; when none is left, the answer is one that must not be. Once everything was dealt
-with and heard, one state is left, and the server's books must show just that.
+The RM cannot know which messages the server has processed, so a track has every possible *world*: a state,
+and the number of sent items that are processed. An answer excludes the worlds that it contradicts; an answer
+that excludes all is a violation. Once all messages are processed and received, one state is left, and the
+server's records must equal it.
 
-Tracks of nodes and applications, and the states and answers of all things.
+This module has the tracks of nodes and applications, and the states and answers of all objects.
 
-The states of a key are those of reliability § 3.3: asked, allocated, to be released, freed or
-rejected. What is asked but neither freed nor rejected is `Held`, pending while it has no node.
+The states of a key are those of reliability § 3.3: asked, allocated, to be released, freed or rejected. A key
+that is asked and neither freed nor rejected is `Held`, and pending without a node.
 """
 
 from abc import abstractmethod
@@ -27,7 +27,7 @@ A = TypeVar("A")
 
 
 class Violation(AssertionError):
-    """Something was heard, or is in the books, that must not be."""
+    """An answer or a record of the server is impossible."""
 
 
 class Said(NamedTuple, Generic[T]):
@@ -41,7 +41,7 @@ class Track(Generic[S, T, A]):
     """The worlds of one node, application or key."""
 
     def __init__(self, name: str, start: S) -> None:
-        """In a state that is certain."""
+        """Start in a certain state."""
         self.name = name
         self.start = start
         self.said: list[Said[T]] = []
@@ -50,9 +50,9 @@ class Track(Generic[S, T, A]):
 
     @abstractmethod
     def after(self, state: S, item: T | None, answer: A | None) -> Iterable[S]:
-        """The states after an item was dealt with while an answer was given.
+        """The states after an item was processed and an answer was given.
 
-        None for the item: of the server's own accord. None for the answer: silently.
+        Without an item the server acts by itself; without an answer the server sends none.
         """
 
     @abstractmethod
@@ -60,18 +60,18 @@ class Track(Generic[S, T, A]):
         """The state after an accepted item, whatever its answer."""
 
     def say(self, item: T) -> None:
-        """An item is sent."""
+        """Record a sent item."""
         self.said.append(Said(item, doubtful=False))
 
     def doubt(self, item: T) -> None:
-        """The last of these may never have arrived."""
+        """Note that the last of these items may never have arrived."""
         for position in range(len(self.said) - 1, -1, -1):
             if self.said[position] == (item, False):
                 self.said[position] = Said(item, doubtful=True)
                 return
 
     def hear(self, *answers: A) -> None:
-        """Answers in unknown order."""
+        """Check answers whose order is unknown."""
         reached: dict[tuple[S, int], None] = {}
         for order in permutations(answers):
             worlds: Iterable[tuple[S, int]] = self._worlds
@@ -90,7 +90,7 @@ class Track(Generic[S, T, A]):
         ]
 
     def _silently(self, worlds: Iterable[tuple[S, int]]) -> dict[tuple[S, int], None]:
-        """The worlds with those that follow without a message."""
+        """The worlds, with all that can follow from them without an answer."""
         known = dict.fromkeys(worlds)
         waiting = list(known)
         while waiting:
@@ -111,7 +111,7 @@ class Track(Generic[S, T, A]):
                 yield state, dealt + 1
 
     def possible(self) -> dict[S, None]:
-        """All states that it may have been in since things were certain."""
+        """All states that the object may have been in since the last certain state."""
         states = {self.start: None}
         for item, _ in self.said:
             states |= dict.fromkeys([self.taken(state, item) for state in states])
@@ -127,7 +127,7 @@ class Track(Generic[S, T, A]):
         return max(worlds, key=lambda world: world[1])[0]
 
     def settle(self, booked: S) -> None:
-        """Everything was dealt with and heard, and this is in the books."""
+        """Check that the server's record is possible now that all messages were processed and received."""
         worlds = self._silently(self._worlds)
         ends = {state for state, dealt in worlds if dealt == len(self.said)}
         if not ends:
@@ -137,7 +137,7 @@ class Track(Generic[S, T, A]):
         self.restart(booked)
 
     def restart(self, state: S) -> None:
-        """It is certainly in this state."""
+        """Start again in a certain state."""
         self.start = state
         self.said.clear()
         self.heard.clear()
@@ -149,7 +149,7 @@ class Track(Generic[S, T, A]):
         return not self.said and not self.heard
 
     def story(self) -> str:
-        """The knowledge of the track, for a failure."""
+        """The state of the track, for the text of a failure."""
         said = [f"{item!r}{' (may be lost)' if doubtful else ''}" for item, doubtful in self.said]
         ends = sorted({f"{state} after {dealt}" for state, dealt in self._silently(self._worlds)})
         return f"  was {self.start}\n  said {said}\n  heard {self.heard}\n  may be {ends}"
@@ -175,7 +175,7 @@ class Updated(NamedTuple):
 
 
 class New(NamedTuple):
-    """A key has a node."""
+    """A key was placed on a node."""
 
     node_id: str
     size: Amounts
@@ -184,25 +184,25 @@ class New(NamedTuple):
 
 
 class Released(NamedTuple):
-    """An allocation has ended."""
+    """An allocation was released."""
 
     message: str
 
 
 class TimedOut(NamedTuple):
-    """A placeholder has to end, or an ask of an incomplete gang was dropped."""
+    """A placeholder has to end, or a pending ask of an incomplete gang was dropped."""
 
     message: str
 
 
 class Preempted(NamedTuple):
-    """An allocation is to end for an ask that may run nowhere else."""
+    """A victim has to end for an ask that requires its node."""
 
     message: str
 
 
 class Asked(NamedTuple):
-    """True if the RM judges whether an ask may be placed on these nodes."""
+    """The RM is asked whether an ask may be placed on these nodes."""
 
     node_ids: tuple[str, ...]
 
@@ -237,7 +237,7 @@ class Occupied(NamedTuple):
 
 
 class Surroundings(Protocol):
-    """The information that a track needs about others."""
+    """What a track needs to know about other objects."""
 
     huge: bool
     """True if amounts were said that may not fit in together."""
@@ -249,16 +249,16 @@ class Surroundings(Protocol):
         """True if the partition may have existed, or not, since the last certain state."""
 
     def app_may_be(self, app_id: str, *, there: bool) -> bool:
-        """The same for an application."""
+        """True if the application may have existed, or not, since the last certain state."""
 
     def has_agreed(self, app_id: str, key: str, node_id: str) -> bool:
-        """True if a key may have been placed; with predicates, with the RM's consent."""
+        """True if a key may have been placed on the node; with predicates, only with the RM's consent."""
 
     def node_may_be(self, node_id: str, *, there: bool) -> bool:
-        """The same for a node."""
+        """True if the node may have existed, or not, since the last certain state."""
 
     def may_be_cleared(self, node_id: str) -> bool:
-        """True if allocations on the node may have been asked to stop."""
+        """True if allocations on the node may have been requested to stop."""
 
     def open_nodes(self) -> frozenset[str]:
         """The nodes that may have been open since the last certain state."""
@@ -268,7 +268,7 @@ class NodeTrack(Track[Standing | None, NodeItem, Accepted | Rejected]):
     """One node."""
 
     def __init__(self, node_id: str, around: Surroundings) -> None:
-        """Not there."""
+        """Start without the node."""
         super().__init__(f"node {node_id}", None)
         self.node_id = node_id
         self._around = around
@@ -279,7 +279,7 @@ class NodeTrack(Track[Standing | None, NodeItem, Accepted | Rejected]):
         item: NodeItem | None,
         answer: Accepted | Rejected | None,
     ) -> Iterable[Standing | None]:
-        """Creations are answered, all else is not."""
+        """Only items that add a node are answered, and invalid items."""
         partition = home(self.node_id)
         if item is None:
             gone = self._around.partition_may_be(partition, there=False)
@@ -341,7 +341,7 @@ class AppTrack(Track[str | None, AppItem | RemovalItem, Accepted | Rejected | Up
     """One application; its state is the last reported one."""
 
     def __init__(self, app_id: str, around: Surroundings) -> None:
-        """Not there."""
+        """Start without the application."""
         super().__init__(f"application {app_id}", None)
         self.app_id = app_id
         self._around = around
@@ -352,7 +352,7 @@ class AppTrack(Track[str | None, AppItem | RemovalItem, Accepted | Rejected | Up
         item: AppItem | RemovalItem | None,
         answer: Accepted | Rejected | Updated | None,
     ) -> Iterable[str | None]:
-        """Adding is answered, removing is not, states follow on one another."""
+        """Additions are answered, removals are not, and states follow on one another."""
         match item, answer:
             case None, Updated(to) if state is not None and to in _NEXT.get(state, ()):
                 return [None if to in _ENDS else to]

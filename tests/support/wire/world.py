@@ -1,4 +1,4 @@
-"""A site and its RMs: reaching an idle state, and its invariants."""
+"""A site and its RMs: how they become idle, and their invariants."""
 
 from collections.abc import Sequence
 from random import Random
@@ -30,27 +30,27 @@ class World:
         self._touched: set[str] = set()
 
     def close(self) -> None:
-        """It is over."""
+        """Stop the server."""
         self.site.close()
 
     def digest(self, rm_id: str) -> Any:
-        """All that the server has of an RM."""
+        """The server's records of an RM, without counters."""
         return digest(self.site.scheduler, rm_id)
 
     def touch(self, rm: WireRm) -> None:
-        """The RM does something: its books may change."""
+        """Note that the RM acts, so that its records may change."""
         self._touched.add(rm.rm_id)
 
-    # ---- Coming to rest ----
+    # ---- Idle states ----
 
     def settle(self, order: Sequence[str] = KINDS) -> None:
-        """Let all that is under way arrive and be answered; then ledgers and books must agree."""
+        """Deliver and answer all messages in flight; then ledgers and records must agree."""
         for _ in range(MAX_EXCHANGES):
             for rm in self.rms:
                 rm.connection.flow(order)
             self.site.rest()
             self.site.check()
-            # Everybody hears, and says how far.
+            # All RMs process answers, and acknowledge them.
             heard = [rm.listen() for rm in self.rms]
             for rm in self.rms:
                 rm.connection.acknowledge()
@@ -65,7 +65,7 @@ class World:
         self._check_neighbours()
 
     def _check_outbox(self, rm: WireRm) -> None:
-        """S3: all effects were sent, and received."""
+        """S3: all effects were sent and received."""
         known = self.site.rms.find(rm.rm_id)
         left = known.outbox.messages if known is not None else 0
         if left:
@@ -93,7 +93,7 @@ class World:
     # ---- Connections ----
 
     def connect(self, rm: WireRm, *, again: bool = False) -> None:
-        """Open everything; `again` repeats messages whose fate is unknown."""
+        """Open closed streams; `again` repeats messages that may be lost."""
         if rm.connection.is_whole:
             return
         self.touch(rm)
@@ -113,7 +113,7 @@ class World:
                 rm.say_again()
 
     def restart(self, rm: WireRm, config: Config, *, session: bool, is_asked: bool = False) -> Books:
-        """The RM's process restarts and registers; return its belief for a replay."""
+        """Restart the RM's process, which registers; return its belief for a replay."""
         self.touch(rm)
         belief = believed(rm.ledger)
         rm.connection.forget()
@@ -135,7 +135,7 @@ class World:
         stop: int | None = None,
         miscounted: bool = False,
     ) -> None:
-        """Replay everything, in some legal order, or only the first messages of it."""
+        """Replay the belief in a random legal order, or only its first `stop` messages."""
         rng = Random(seed)
         phases = replay_of(belief, rm.config, rng)
         if rm.connection.has_session:
@@ -145,7 +145,7 @@ class World:
         ]
         for kind, items in messages[:stop]:
             if not rm.connection.has_session and kind is not messages[0][0]:
-                # Streams have no common order: what was said must be taken before more is.
+                # Streams have no common order, so earlier messages must be processed first.
                 self.site_takes_all(rm)
             rm.say(kind, items)
         if stop is None and rm.connection.has_session:
@@ -155,13 +155,13 @@ class World:
             check_replayed(phases, books_of(self.site.scheduler, rm.rm_id))
 
     def site_takes_all(self, rm: WireRm) -> None:
-        """Messages of the RM are delivered and processed."""
+        """Deliver and process the messages of the RM."""
         rm.connection.flow(KINDS)
         self.site.rest()
 
 
 def replay_of(belief: Books, config: Config, rng: Random) -> list[tuple[str, list[Item]]]:
-    """Nodes, applications, and allocations or asks; in each any order is legal."""
+    """Nodes, applications, then allocations and asks, each shuffled, as any order is legal."""
     there = config.partitions
     nodes: list[Item] = [
         NodeItem(node_id, "CREATE" if at.schedulable else "CREATE_DRAIN", at.size, home(node_id))
@@ -195,7 +195,7 @@ def replay_of(belief: Books, config: Config, rng: Random) -> list[tuple[str, lis
 
 
 def check_replayed(phases: list[tuple[str, list[Item]]], books: Books) -> None:
-    """R2, R3: allocations are accepted whatever the limits, and all pending asks wait or run."""
+    """R2, R3: allocations are accepted in spite of limits, and all pending asks wait or run."""
     said = [item for _, items in phases for item in items]
     if any(isinstance(item, AskItem) and item.huge for item in said):
         return

@@ -1,7 +1,7 @@
 """Random worlds: scripts of commands drawn from a seed, for invariants.
 
-A script is drawn as a whole before anything runs. Any part of it may be invalid (a release of an unknown
-key), so that any part can be left out when a failing script is reduced.
+A script is drawn completely before anything runs. Any part of it may be invalid, such as a release of an
+unknown key, so that any part can be left out when a failing script is reduced.
 """
 
 from support.worlds.comparing import Disagreement, compare

@@ -37,7 +37,7 @@ NEVER = "9000000s"
 
 
 class BackfillMaker:
-    """Adds backfill to the commands of a world, from its own random source: all else is unchanged."""
+    """Adds backfill to the commands of a world, from a random source of its own that changes nothing else."""
 
     def __init__(
         self,
@@ -49,9 +49,11 @@ class BackfillMaker:
         shortest: float = 0.0,
         maxima: float = 0.0,
     ) -> None:
-        """Draw the RMs that have it: a `share` of them. With `gangs` each keeps its gangs, and these hold
-        starts. For the share `shortest` of their configurations the shortest pass first. The share `maxima`
-        of queues have low maxima, others in each configuration.
+        """Draw a `share` of the RMs for backfill.
+
+        With `gangs`, each of them keeps its gangs, which get planned starts. In the share `shortest` of their
+        configurations the shortest overtake first. The share `maxima` of queues has low maxima, others in
+        each configuration.
         """
         self._maxima, self._bounds = maxima, Random(f"maxima of backfill {seed}")
         self._shortest, self._orders = shortest, Random(f"order of backfill {seed}")
@@ -62,7 +64,7 @@ class BackfillMaker:
         self._holds = [rm for rm in self.rms if gangs or rm not in self.gangs]
 
     def marking(self, command: Command) -> Command:
-        """The command, with backfill if its RM has it."""
+        """The command, with backfill if its RM has backfill."""
         if isinstance(command, RegisterRm | UpdateConfiguration) and command.rm_id in self.rms:
             text = text_of(command)
             if self._maxima:
@@ -96,7 +98,7 @@ class BackfillMaker:
         return json.dumps(document)
 
     def _bounded(self, text: str) -> str:
-        """The configuration with other maxima."""
+        """The configuration with other, drawn maxima."""
         document = json.loads(text)
         for partition in document["partitions"]:
             for queue in partition["queues"][0].get("queues", []):
@@ -104,7 +106,7 @@ class BackfillMaker:
         return json.dumps(document)
 
     def _bound(self, queue: dict[str, Any], above: Mapping[str, int]) -> None:
-        """Give the queue, and those below it, low maxima and no guarantees; `above` is that of its parent."""
+        """Give the queue and those below it low maxima and no guarantees; `above` is its parent's maximum."""
         rng, most = self._bounds, dict(above)
         for name, typical in TYPES.items() if rng.random() < self._maxima else ():
             if rng.random() < 0.5:

@@ -1,4 +1,4 @@
-"""The common state of core and oracle after each command, as comparable values."""
+"""The common state of core and oracle after each command, in a comparable form."""
 
 from collections.abc import Generator
 from typing import Any
@@ -33,7 +33,7 @@ Keys = dict[tuple[str, str], str]
 
 
 def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
-    """The core's books."""
+    """The state of the core."""
     return {
         "apps": {app.app_id: _app_of_core(partition, app, now) for app in partition.applications.values()},
         "unseen": unseen(partition),
@@ -69,7 +69,7 @@ def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
 
 
 def order_of_core(partition: Partition) -> tuple[list[str], dict[str, int]]:
-    """Applications in the order in which they are tried, and how many are ahead of each in its leaf."""
+    """The applications in the order of tries, and the number of applications before each in its leaf."""
     apps = [app for app in in_order(partition.tree.root.ranking) if app is not None and app.pending_count]
     return [app.app_id for app in apps], {app.app_id: _ahead(applications_ahead(app)) for app in apps}
 
@@ -83,7 +83,7 @@ def _ahead(steps: Generator[None, None, int]) -> int:
 
 
 def order_of_oracle(look: Look) -> tuple[list[str], dict[str, int]]:
-    """The same, from the oracle."""
+    """The same order and numbers by the oracle."""
     runtime = runtime_for_order(look)
     tried = [app.app_id for app in apps_in_order(look, runtime=runtime)]
     leaves: dict[str, list[str]] = {}
@@ -104,7 +104,7 @@ def _app_of_core(partition: Partition, app: Application, now: float) -> tuple[An
     return (
         app.queue_path,
         app.state.value,
-        # The core drops an end that has passed when it reads it, or at its deadline.
+        # The core drops an end in the past when it reads it, or at its deadline.
         ends if (ends := end_of_back_off(partition, app)) > now else 0.0,
         {request.key for request in app.pending()},
         {
@@ -150,7 +150,7 @@ def pauses(app: Application) -> dict[Kind, float]:
 
 
 def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
-    """State without an effect: reserved nodes, assumed asks, the states of pairs, reviews."""
+    """State that no effect shows: reserved nodes, assumed asks, the states of pairs, reviews."""
     apps = partition.applications.values()
     reserved: Keys = {
         (app.app_id, key): request.reservation.node_id or ""
@@ -196,7 +196,7 @@ def _questions(partition: Partition) -> Keys:
 
 
 def books_of_oracle(partition: PartitionOracle, now: float) -> dict[str, Any]:
-    """The oracle's books."""
+    """The state of the oracle."""
     usage = Usage(partition.queues, partition.apps, partition.nodes)
     return {
         "apps": {app.app_id: _app_of_oracle(app, usage, now) for app in partition.apps.values()},
@@ -260,7 +260,7 @@ def _app_of_oracle(app: AppRecord, usage: Usage, now: float) -> tuple[Any, ...]:
 
 
 def unseen_by_oracle(partition: PartitionOracle, now: float) -> tuple[Keys, Keys, Keys]:
-    """The oracle's state that has no effect."""
+    """State of the oracle that no effect shows."""
     look, apps = look_at(partition, now), partition.apps.values()
     reserved: Keys = {
         (app.app_id, ask.key): ask.reservation.node_id or ""
@@ -296,7 +296,7 @@ def unseen_by_oracle(partition: PartitionOracle, now: float) -> tuple[Keys, Keys
 
 
 def _review(*, due: bool) -> Keys:
-    """A review of reservations may find nothing to release: its time must be comparable."""
+    """The time of the next review, which must be equal even if a review changes nothing."""
     return {("", "review"): "due"} if due else {}
 
 

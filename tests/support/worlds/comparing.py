@@ -1,4 +1,4 @@
-"""Plays a script to core and oracle side by side, which have to agree on everything."""
+"""Plays a script to core and oracle, which have to agree on everything."""
 
 from collections.abc import Iterable, Sequence
 
@@ -59,7 +59,7 @@ SWEEP = 7
 
 
 class Disagreement(AssertionError):
-    """The error that core and oracle differ; the text names the step."""
+    """Core and oracle differ; the text names the step."""
 
 
 def compare(
@@ -69,10 +69,13 @@ def compare(
     reserving: bool = True,
     most_assumed: tuple[int, int] = (MAX_ASSUMED, MAX_ASSUMED_IN_SILENCE),
 ) -> int:
-    """Play the script to both; raises Disagreement, or returns how many decisions were compared.
+    """Play the script to both; return the number of compared decisions.
 
-    Without `reserving` neither reserves nodes. `most_assumed` says how many asks may wait for
-    answers of an RM, and how many of a silent one; the core has to be told otherwise.
+    Without `reserving` neither reserves nodes. `most_assumed` is the maximum of asks that wait for answers of
+    an RM, and that for a silent one; a core with other numbers needs them in `tuning`.
+
+    Raises:
+        Disagreement: Core and oracle differ.
     """
     driver = Driver(tuning=tuning, reservations=reserving, sweep=SWEEP, writes=False)
     pair = _Pair(driver, Oracle(reserving=reserving, most_assumed=most_assumed))
@@ -92,7 +95,7 @@ def compare(
 
 
 class _Pair:
-    """A core and an oracle with the same input."""
+    """A core and an oracle that receive the same commands."""
 
     def __init__(self, driver: Driver, oracle: Oracle) -> None:
         self.driver = driver
@@ -125,8 +128,7 @@ class _Pair:
             )
         for name, waiting in self.oracle.waiting.items():
             told_of = _waiting(effects, name)
-            # Asks behind a full house are not looked at again when a maximum gets in the way too;
-            # whether they count as looked at then makes no difference to anybody.
+            # In a full cluster an ask that also exceeds a maximum may be tried or not, which has no effect.
             assert told_of == sorted(waiting) or self.oracle.partitions[name].was_full, (
                 f"in {name} core says {told_of} wait, oracle {sorted(waiting)}"
             )
@@ -144,8 +146,8 @@ class _Pair:
     def change_budgets(self, command: SetBudgets) -> None:
         """Change budgets in both; nothing is decided until the core has counted all members.
 
-        The core promises no more: a member is not bounded before its turn in the count, whose slices follow
-        with the ticks. The oracle counts at once. So due work precedes the change.
+        The oracle counts at once, whereas the core counts members in turns. Until then a member has no bound,
+        and slices follow with the ticks. So work that is due is done first.
         """
         self.hand_in(Tick(decisions=0))
         self.hand_in(command)
@@ -157,11 +159,11 @@ class _Pair:
 
     @property
     def _is_counting(self) -> bool:
-        # No view reports a change to empty budgets.
+        # No view shows this for empty budgets.
         return budgets_of(self.driver.scheduler._registry.core).counting is not None
 
     def _concerned(self, command: Command) -> list[PartitionName]:
-        """The partitions that the command may have changed; time changes all of them."""
+        """The partitions that the command may have changed; time may change all of them."""
         rm_id = None if isinstance(command, OfNoRm) else command.rm_id
         partitions = self.driver.scheduler.partitions.values()
         names = [known.name for known in partitions if rm_id in (None, known.rm_id)]
@@ -169,7 +171,7 @@ class _Pair:
         return names
 
     def hear_answers(self) -> bool:
-        """Write checks, and send due answers of RMs.
+        """Write checks, and send the RMs' answers that are due; return whether there were any.
 
         RMs also confirm requested stops, and change the sizes of asks.
         """
@@ -194,7 +196,7 @@ class _Pair:
                 begin_turn(partition)
                 left = peek(partition, self.driver.now)
                 if isinstance(left.decision, GiveUp) and not any(app.asks for app in partition.apps.values()):
-                    # No turn precedes the next ask, and a review that is due waits for it.
+                    # The core has no turn for this before the next ask or review.
                     continue
                 if isinstance(left.decision, Hold | StartQuestion) and is_due_by_time(
                     partition.apps, left.decision
@@ -205,11 +207,11 @@ class _Pair:
                 assert not waits, f"{name} rests, though there is {left}"
 
     def _follow(self, name: str, made: list[Made], budget: int) -> None:
-        """The oracle decides for the partition whose turn it was, as often as the core did.
+        """Let the oracle decide for the partition that had a turn, as often as the core did.
 
-        Of the core's decisions, reservations and what is assumed do not show, and a question about a gang
-        shows in what it asks. But it makes as many as it may, unless it finds nothing more, or is tired and
-        stops in the middle of a pass.
+        Some decisions of the core have no visible effect: reservations and assumed asks; a question about a
+        gang is visible as a check. The core makes `budget` decisions, or fewer if it finds no more, or ends a
+        pass early because it is tired.
         """
         assert self.oracle.runnable(name), f"{name} is on hold"
         core = self.driver.scheduler.partitions[PartitionName(name)]
@@ -231,7 +233,7 @@ class _Pair:
             if wanted is None:
                 ours, expected = order_of_core(core), order_of_oracle(look_at(theirs, self.driver.now))
                 assert ours == expected, f"the order in {name}: core {ours}, oracle {expected}"
-                # An application that has to back off waits for no other turn.
+                # An application in a back-off does not wait for another turn.
                 if not {*outcome.postponed} - {*outcome.backing_off}:
                     end_turn(theirs, self.driver.now)
                 break
@@ -243,7 +245,7 @@ class _Pair:
         assert not made, f"in {name} the core also says {made}"
 
     def _pass(self, name: str) -> Outcome:
-        """One pass of the oracle, with the back-offs that it finds due."""
+        """One pass of the oracle, with all records of the pass."""
         partition = self.oracle.partitions[name]
         outcome = peek(partition, self.driver.now)
         mark_attempted(partition, outcome)
@@ -256,7 +258,7 @@ class _Pair:
         return outcome
 
     def _end_tired_turn(self, core: Partition) -> None:
-        """The core has processed the first of those that back off, and maybe not the others."""
+        """Follow a core that has processed only some of a pass: its first back-offs, and some searches."""
         theirs = self.oracle.partitions[core.name]
         outcome = peek(theirs, self.driver.now)
         for app_id, asks in outcome.attempted.items():
@@ -279,7 +281,7 @@ class _Pair:
         mark_unplanned(theirs, outcome._replace(unplanned=unplanned))
         for search in outcome.searches:
             if search.kind not in pauses(core.applications[AppId(search.app_id)]):
-                # The core has begun the search, and the wait before it is over.
+                # The core has searched, so its wait is over.
                 theirs.apps[search.app_id].wish(search.kind).waits_for = None
         mark_searches(theirs, self._searches(core, outcome), self.driver.now)
         mark_waits(theirs, [one for one in outcome.waits if _waits_too(core, one)])
@@ -298,7 +300,7 @@ class _Pair:
         ]
 
     def _compare_books(self, names: list[PartitionName]) -> None:
-        """Check that both have the same applications, nodes, usage and free room."""
+        """Check that both have the same state."""
         for name in names:
             ours = books_of_core(self.driver.scheduler.partitions[name], self.driver.now)
             theirs = books_of_oracle(self.oracle.partitions[name], self.driver.now)
@@ -307,13 +309,13 @@ class _Pair:
 
 
 def _made(effects: Iterable[Effect], name: str) -> list[Made]:
-    """The allocations of one partition sent to the RM, in order."""
+    """The allocations of one partition that are sent to the RM, in order."""
     made = [e for e in effects if isinstance(e, AllocationsMade) and e.partition == name]
     return [Made(*told) for told in placed(made)]
 
 
 def _released(effects: Iterable[Effect], name: str) -> list[Released]:
-    """The ends, and requested ends, of one partition sent to the RM, in order."""
+    """The ends and requests to end of one partition, in order."""
     ended = [e for e in effects if isinstance(e, AllocationsReleased) and e.partition == name]
     return [Released(*told) for told in released(ended)]
 
@@ -329,7 +331,7 @@ def _waiting(effects: Iterable[Effect], name: str) -> list[tuple[str, str]]:
 
 
 def _is_unplanned(core: Partition, one: Unplanned) -> bool:
-    """True if a core that ended its turn early has found no start for asks of the kind."""
+    """True if a core that ended its turn early has found no start for the asks."""
     groups = core.applications[AppId(one.app_id)].groups.values()
     return any(
         StartRequest in group.remedy_requests

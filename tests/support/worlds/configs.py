@@ -1,4 +1,4 @@
-"""Random queue configurations that are valid, with limits and amounts, as the YAML text of an RM."""
+"""Random valid queue configurations, with limits and amounts, as the YAML text of an RM."""
 
 import json
 from random import Random
@@ -13,12 +13,12 @@ TYPES = {"vcore": 1000, "memory": 8, "gpu": 1}
 
 
 def some(rng: Random, low: int, high: int) -> Amounts:
-    """Amounts of some types, each a multiple of a medium one."""
+    """Random amounts of some types, each a multiple of a medium amount."""
     return {name: rng.randint(low, high) * typical for name, typical in TYPES.items() if rng.random() < 0.6}
 
 
 def written(size: Amounts) -> dict[str, str]:
-    """Amounts as a configuration writes them."""
+    """Amounts in the form of a configuration."""
     return {name: f"{value}m" if name == "vcore" else str(value) for name, value in size.items()}
 
 
@@ -50,10 +50,9 @@ EVERYBODY = [{"users": ["*"]}, {"groups": ["*"]}]
 
 
 def with_limits(rng: Random, config: dict[str, Any]) -> dict[str, Any]:
-    """A partition's configuration with limits and with maximum numbers of applications.
+    """A partition's configuration with limits and maximum numbers of applications.
 
-    Limits deeper in the tree have to agree with those above them: they are drawn sometimes, and left out if
-    they contradict.
+    Limits deep in the tree must agree with those above them; drawn limits that contradict are left out.
     """
     (root,) = config["queues"]
     numbered = _numbered(rng, root, 0)
@@ -72,7 +71,7 @@ def with_limits(rng: Random, config: dict[str, Any]) -> dict[str, Any]:
 def _numbered(rng: Random, queue: dict[str, Any], most: int) -> dict[str, Any]:
     """The queue and those below it, with maximum numbers of applications that decrease downwards.
 
-    `most` 0: no queue above has such a number.
+    `most` is the number of the next queue above with one, 0 for none.
     """
     number = rng.randint(1, most or 3) if most or rng.random() < 0.2 else 0
     children = [_numbered(rng, child, number) for child in queue["queues"]]
@@ -89,7 +88,7 @@ def _limited(rng: Random, queue: dict[str, Any]) -> dict[str, Any]:
 
 
 def _limits(rng: Random, share: float, most: int) -> list[dict[str, Any]]:
-    """Limits for a share of the users; wildcards are last, as required."""
+    """Limits for a share of the users, with wildcards last, as required."""
     chosen = [who for who in NAMED if rng.random() < share]
     groups = any("groups" in who for who in chosen)
     chosen += [who for who in EVERYBODY if rng.random() < 0.4 and ("users" in who or groups)]
@@ -107,7 +106,7 @@ def _limit(rng: Random, who: dict[str, list[str]], most: int) -> dict[str, Any]:
 
 
 def give_notices(rng: Random, shape: dict[str, Any]) -> None:
-    """Give most queues a notice of preemption; some compare costs, or bound losses."""
+    """Give most queues a notice period; some compare costs, or bound losses."""
     if rng.random() < 0.8:
         shape["properties"]["preemption.notice"] = rng.choice(["500ms", "2s", "5s", "20s"])
         shape["properties"].setdefault("preemption.delay", "500ms")
@@ -120,7 +119,7 @@ def give_notices(rng: Random, shape: dict[str, Any]) -> None:
 
 
 def want_shares(rng: Random, maker: "ConfigMaker", shape: dict[str, Any]) -> None:
-    """Let most queues preempt up to their fair shares, and fewer have guarantees."""
+    """Let most queues claim their fair shares, and fewer have guarantees."""
     if rng.random() < 0.8:
         shape["properties"]["preemption.reclaim"] = "fair-share"
     shape["properties"].setdefault("preemption.delay", "500ms")
@@ -138,7 +137,7 @@ class ConfigMaker:
     ) -> None:
         """Draw the shape of the tree.
 
-        `creates` lets placement create queues, `hides` leaves queues out of later variants. With `preempts`
+        With `creates` placement creates queues, with `hides` later variants lack some queues. With `preempts`
         guarantees are larger, and there are settings for preemption.
         """
         self.rng = rng
@@ -169,7 +168,7 @@ class ConfigMaker:
         return paths
 
     def favoured_leaves(self) -> list[str]:
-        """Full paths of the leaves that have large guarantees, nearly always."""
+        """Full paths of the leaves that nearly always have large guarantees."""
         paths: list[str] = []
         self._collect_favoured(self.shape, "root", paths)
         return paths
@@ -188,7 +187,7 @@ class ConfigMaker:
         return with_limits(self.rng, config) if self.limited else config
 
     def resettle(self) -> None:
-        """Change settings, as an operator would by a reload: sort policies, offsets, node order."""
+        """Change settings such as sort policies, offsets and node order, as an operator would by a reload."""
         if self.rng.random() < 0.5:
             self.node_order = self._node_order()
         self.hidden.clear()
@@ -284,7 +283,7 @@ class ConfigMaker:
         return self._written(shape, guaranteed, {}, is_root=True)
 
     def _guarantee(self, shape: dict[str, Any], found: dict[int, Amounts]) -> Amounts:
-        """The least amount that the queue's maximum must have: its guarantee, or its children's."""
+        """The least amount that the queue's maximum must have: its guarantee, or those of its children."""
         least: Amounts = {}
         for child in shape["queues"]:
             for name, value in self._guarantee(child, found).items():
@@ -296,7 +295,7 @@ class ConfigMaker:
         return least
 
     def _due(self) -> Amounts:
-        """A guarantee large enough to preempt for: some of most types."""
+        """A guarantee that is large enough for preemption, with some of most types."""
         rng = self.rng
         return {
             name: rng.choice([1, 2, 4, 6]) * typical for name, typical in TYPES.items() if rng.random() < 0.85
@@ -367,7 +366,7 @@ class ConfigMaker:
 
 
 def text_of(partitions: list[dict[str, Any]]) -> str:
-    """The text of a whole configuration; JSON is YAML, and quickly written."""
+    """The text of a configuration; JSON is YAML, and fast to write."""
     return json.dumps({"partitions": partitions})
 
 
@@ -395,7 +394,7 @@ def _of_reservations(rng: Random) -> dict[str, str]:
 
 
 def _add_levels(rng: Random, root: dict[str, Any]) -> None:
-    """Topology levels, mostly the same, and the time for rooms of lost members."""
+    """Add topology levels, mostly the same, and the time of reservations for lost members."""
     properties = {"topology.levels": rng.choice(["zone, rack"] * 12 + ["rack", "zone,slot"])}
     if rng.random() < 0.5:
         properties["topology.swap-seconds"] = rng.choice(["0", "2", "30"])

@@ -35,7 +35,7 @@ class CordonMaker:
         return [SetNodeSchedulable(rm_id=rm_id, partition=partition, node_id=node_id, schedulable=on)]
 
     def marking(self, command: Command, now: float) -> Command:
-        """A registration with the marks of earlier acts of operators."""
+        """A registration with the marks of earlier acts of operators; other commands unchanged."""
         rng = self._rng
         if not self._share or not isinstance(command, RegisterRm):
             return command

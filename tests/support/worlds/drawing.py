@@ -44,7 +44,7 @@ class RmSettings:
         return register(self._config(), rm=self.rm, extra=self._extra(), predicates=self.predicates)
 
     def reload(self) -> Command:
-        """New guarantees and maxima, sometimes new settings too."""
+        """A reload with new guarantees and maxima, and sometimes new settings."""
         for maker in self.makers.values():
             maker.resettle()
         if self.rng.random() < 0.1:
@@ -56,7 +56,7 @@ class RmSettings:
         return text_of([self.makers[name].partition(name) for name in names])
 
     def _policy(self) -> PredicatePolicy | None:
-        """True if the RM has predicates."""
+        """The RM's policy for predicates; None without predicates."""
         if self.rng.random() < 0.5:
             return None
         fail_mode = self.rng.choice(list(FailMode))
@@ -65,7 +65,7 @@ class RmSettings:
         return PredicatePolicy(deadline=deadline, fail_mode=fail_mode, judges_victims=judges)
 
     def _extra(self) -> dict[str, str]:
-        """The extra configuration: mostly none, which leaves the former one in force."""
+        """The extra configuration, mostly empty, which leaves the previous one in force."""
         text = self.rng.choice(["", "", "", "", "true", "false"])
         return {"stateaware-as-fifo": text} if text else {}
 
@@ -91,9 +91,9 @@ DrawAsk = Callable[[str, float, str], Ask]
 
 
 class Crowd:
-    """The load of one RM. `share` of its asks may preempt others.
+    """The load of one RM. A `share` of its asks may preempt others.
 
-    If those are most there are few nodes, for asks of sizes that fit on most of them.
+    If the share is large, there are few nodes, and most asks fit on most of them.
     """
 
     def __init__(self, rng: Random, rm: str, settings: RmSettings, share: float) -> None:
@@ -130,11 +130,11 @@ class Crowd:
         return commands
 
     def note(self, partition: str, app_id: str, queue: str) -> None:
-        """Record an application; a later one under its id is refused."""
+        """Record an application, unless its id is in use: then the core rejects it."""
         self.queues[partition].setdefault(app_id, queue)
 
     def rush(self, partition: str, now: float, draw: DrawAsk) -> list[Command]:
-        """Let some applications use all resources, and then those of another queue ask for theirs."""
+        """Let some applications use all resources, and then applications of another queue ask for theirs."""
         rng = self.rng
         name = partition.rpartition("]")[2]
         queues = self.queues[name]
@@ -203,12 +203,12 @@ class TaskGroup(NamedTuple):
 
 
 class GangMaker:
-    """Draws the gangs of one RM. `share` of its applications are gangs."""
+    """Draws the gangs of one RM. A `share` of its applications are gangs."""
 
     def __init__(
         self, rng: Random, shapes: list[Amounts], share: float, topology: Random | None = None
     ) -> None:
-        """Start without a gang; members have the RM's shapes of ask. With `topology` some have terms."""
+        """Start without a gang; members have the RM's sizes of asks. With `topology` some have terms."""
         self.rng = rng
         self.topology = topology
         self.share = share
@@ -218,7 +218,7 @@ class GangMaker:
         self.members: dict[tuple[str, str], list[Ask]] = {}
 
     def maybe_gang(self, new: NewApplication, now: float) -> NewApplication:
-        """The application, as a gang if it is one."""
+        """The application, which may become a gang."""
         rng = self.rng
         if rng.random() >= self.share:
             return new
@@ -249,7 +249,7 @@ class GangMaker:
         return {name: value // 100 or 1 for name, value in size.items()} if large else size
 
     def _said_of(self, wanted: Amounts) -> Amounts:
-        """The application's sum of its placeholders, which is sometimes wrong."""
+        """The declared total of the application's placeholders, which is sometimes wrong."""
         dice = self.rng.random()
         if dice < 0.75:
             return wanted
@@ -280,7 +280,7 @@ class GangMaker:
         return self._noted(partition, found)
 
     def reals(self, partition: str, app_id: str, draw: Callable[[], Ask]) -> list[Ask]:
-        """Real asks for the gang's placeholders: as many, fewer or more."""
+        """Real asks for the gang's placeholders: the same number, fewer or more."""
         rng = self.rng
         found = []
         for group in self.plans[partition, app_id]:
@@ -289,7 +289,7 @@ class GangMaker:
         return self._noted(partition, found)
 
     def again(self, partition: str, app_id: str, node_id: str) -> list[Ask]:
-        """A few of the gang's members once more, in another size or on a node."""
+        """A few of the gang's members again, in another size or on a node."""
         rng = self.rng
         known = self.members.get((partition, app_id), [])[-8:]
         return [

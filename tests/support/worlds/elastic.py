@@ -1,4 +1,4 @@
-"""Draws elastic gangs: applications of a world that were gangs with placeholders become elastic ones."""
+"""Draws elastic gangs: some of a world's gangs with placeholders become elastic."""
 
 from dataclasses import replace
 from random import Random
@@ -14,7 +14,7 @@ OTHERS = 0.5
 
 
 class ElasticMaker:
-    """Makes gangs elastic, from its own random source: all else is unchanged."""
+    """Makes gangs elastic, from a random source of its own that changes nothing else."""
 
     def __init__(self, seed: int, share: float) -> None:
         """Draw a `share` of the gangs."""
@@ -23,7 +23,7 @@ class ElasticMaker:
         self.apps: set[tuple[str, str, str]] = set()
 
     def marking(self, command: Command) -> Command:
-        """The command, with some of its gangs as elastic ones."""
+        """The command, with some of its gangs made elastic."""
         if isinstance(command, UpdateApplications) and self.share:
             return replace(command, new=[self._new(command.rm_id, one) for one in command.new])
         if isinstance(command, UpdateAllocations) and self.apps:
@@ -42,7 +42,7 @@ class ElasticMaker:
             tags["licorne/gang-step"] = str(step)
         if rng.random() < 0.6:
             tags["licorne/gang-max"] = str(least + step * rng.choice([0, 1, 2, 3]))
-        # Some commands are refused because of it.
+        # Some commands are refused for their elastic terms.
         return replace(new, tags=tags, placeholder_ask=new.placeholder_ask if rng.random() < 0.02 else {})
 
     def _ask(self, rm_id: str, ask: Ask) -> Ask:

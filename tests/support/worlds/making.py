@@ -29,7 +29,7 @@ TOPOLOGY = 0.2
 
 
 class World:
-    """A script of steps drawn from a seed: the same seed, the same script."""
+    """A script of steps that is drawn from a seed, always the same for the same seed."""
 
     def __init__(
         self,
@@ -50,19 +50,17 @@ class World:
         topology: bool | None = None,
         elastic: float = ELASTIC,
     ) -> None:
-        """Draw the RMs, then what happens, `length` steps or a few more.
+        """Draw the RMs, then `length` events or a few more.
 
-        Without `hides` nothing that is configured is ever left out of a reload. `gangs` is the
-        share of applications that are gangs, `preempting` that of asks that may preempt others;
-        each RM has its own unless it is said. Without `budgets` no RM depends on another. Without
-        `operators` nobody holds or changes an application, and nobody does anything to nodes by hand.
-        `backfill` is the share of RMs with backfill, and `shortest` that of their configurations in which the
-        shortest pass first. With `gang_starts` all of these keep their gangs,
-        which hold starts; the oracle plans none of them. `maxima` is the share of their queues with low
-        maxima, which change with frequent reloads.
-        With `notices` most queues give notice of preemption, with `reclaims` most preempt up to fair shares.
-        With `topology` there are topology domains, and gangs that have to be in one; unless it is said,
-        in a fifth of the worlds. `elastic` is the share of gangs without placeholders, that are elastic.
+        Without `hides` reloads never leave out anything. `gangs` is the share of applications that are gangs,
+        `preempting` the share of asks that may preempt others; with None each RM draws its own. Without
+        `budgets` no RM depends on another. Without `operators` no operator acts on applications or nodes.
+        `backfill` is the share of RMs with backfill, `shortest` the share of their configurations in which
+        the shortest overtake first, and `maxima` the share of their queues with low maxima, which frequent
+        reloads change. With `gang_starts` these RMs keep their gangs, which get planned starts; the oracle
+        plans none of those. With `notices` most queues give notice of preemption, with `reclaims` most claim
+        fair shares. With `topology` there are topology domains, and gangs with terms; None means a fifth of
+        the worlds. `elastic` is the share of gangs with placeholders that become elastic.
         """
         self.seed = seed
         self.rng = Random(seed)
@@ -155,7 +153,7 @@ class World:
             self._add(*self._rare(rm, dice))
 
     def _fail_again(self, rm: RmMaker) -> None:
-        """The RM repeatedly fails to run some of its allocations."""
+        """Let the RM repeatedly fail to run some of its allocations."""
         failing = rm.failing()
         for _ in range(self.rng.choice([2, 4, 8])):
             self._add(failing, Tick(decisions=self.rng.choice([1, 7])))
@@ -168,7 +166,7 @@ class World:
         return (rm.gang_asks(self.now) if gang else []) or [rm.new_asks(self.now)]
 
     def _rare(self, rm: RmMaker, dice: float) -> list[Command]:
-        """A rarer message of an RM."""
+        """A rare message of an RM."""
         if dice < 0.72:
             return [rm.freed()]
         if dice < 0.79:

@@ -1,4 +1,4 @@
-"""RMs that carry out requests at once, and accept everything, as plans assume."""
+"""RMs that confirm all requests at once, as plans assume."""
 
 from licorne_core.messages.commands import (
     AnswerPredicates,
@@ -14,7 +14,7 @@ from support.worlds.playing import ASKED
 
 
 def let_happen(driver: Driver, *commands: Command, seconds: float = 0.0) -> list[Effect]:
-    """Process commands, and let time pass; returns all effects, of RMs that each obey."""
+    """Process commands, and let time pass, with RMs that obey; return all effects."""
     told: list[Effect] = []
     replies: list[Command] = []
 

@@ -1,7 +1,7 @@
-"""Plays a script to a core. Its RMs answer checks of nodes and of victims, confirm stops, and resize asks.
+"""Plays a script to a core whose RMs answer checks, confirm stops, and resize asks.
 
-They do so at once, late, wrongly or never. The actions of an RM follow from its messages alone, and from how
-often they were sent, so that a shortened script continues as before.
+They act at once, late, wrongly or never. The actions of an RM follow from its messages, and from the number
+of times they were sent, so that a shortened script continues as before.
 """
 
 from collections.abc import Iterable, Sequence
@@ -49,7 +49,7 @@ _T = TerminationType
 
 
 class Step(NamedTuple):
-    """One event at a time in unix seconds."""
+    """One event at a time in Unix seconds."""
 
     now: float
     command: Command | None
@@ -67,16 +67,16 @@ class Players:
         self._work = SavedWork(driver.scheduler)
 
     def step(self, step: Step) -> list[Effect]:
-        """Let the RMs reply, and process a step; returns all effects."""
+        """Let the RMs reply, and process a step; return all effects."""
         self.driver.now = step.now
         return [*self.reply(), *self.send(step.command)]
 
     def reply(self) -> list[Effect]:
-        """Let the RMs send their due messages; returns all effects."""
+        """Let the RMs send their due messages; return all effects."""
         return [effect for reply in self.due() for effect in self.send(reply)]
 
     def send(self, command: Command | None) -> list[Effect]:
-        """Process a command, or run the core until idle; the RMs get the effects."""
+        """Process a command, or run the core until it is idle; the RMs receive the effects."""
         effects = self.driver.run(TURN) if command is REST else self.driver.send(command)
         self.hear(effects)
         return effects
@@ -89,13 +89,13 @@ class Players:
         self._work.hear(effects)
 
     def due(self) -> list[Command]:
-        """Let a step pass; returns the due messages of RMs."""
+        """Let a step pass; return the messages of RMs that are due."""
         said = [*self._answers.due(), *self._confirmations.due(), *self._resizes.due()]
         return said + self._work.due()
 
 
 def play_watched(script: Sequence[Step], tuning: Tuning | None = None) -> tuple[list[Effect], list[Fact]]:
-    """All effects of a core for a script, and all events."""
+    """All effects and all events of a core for a script."""
     players = Players(Driver(tuning=tuning))
     told = [effect for step in script for effect in players.step(step)]
     return told, players.driver.facts
@@ -112,13 +112,13 @@ class _Later(Generic[T]):
         self._waiting.append((steps, rm_id, item))
 
     def due(self) -> list[tuple[RmId, T]]:
-        """Let a step pass; returns the due messages."""
+        """Let a step pass; return the messages that are due."""
         due = [(rm_id, item) for steps, rm_id, item in self._waiting if steps <= 0]
         self._waiting = [(steps - 1, rm_id, item) for steps, rm_id, item in self._waiting if steps > 0]
         return due
 
     def again(self, what: str) -> str:
-        """A text for the judged object and the number of its judgements."""
+        """A text that names the object and the number of its judgements, as a random seed."""
         self._times[what] = self._times.get(what, 0) + 1
         return f"{what} {self._times[what]}"
 
@@ -145,7 +145,7 @@ class Answers:
     """Answers to checks of nodes and of victims; asks of one class are judged alike."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Start without checks; the RM's criteria are those of the core's asks."""
+        """Start without checks; the attributes of asks are read from the core."""
         self._scheduler = scheduler
         self._nodes: _Later[PredicateAnswer] = _Later()
         self._victims: _Later[PreemptionAnswer] = _Later()
@@ -161,7 +161,7 @@ class Answers:
                     self._weigh(effect.rm_id, question)
 
     def due(self) -> list[Command]:
-        """Let a step pass; returns the due answers, each RM's answers together."""
+        """Let a step pass; return the answers that are due, those of an RM together."""
         nodes, victims = _by_rm(self._nodes.due()), _by_rm(self._victims.due())
         due: list[Command] = [AnswerPredicates(rm_id=rm_id, answers=a) for rm_id, a in nodes.items()]
         return due + [AnswerPreemptions(rm_id=rm_id, answers=a) for rm_id, a in victims.items()]
@@ -223,7 +223,7 @@ class Confirmations:
     """Confirmations of requested stops."""
 
     def __init__(self) -> None:
-        """Start without requests."""
+        """Start without requested stops."""
         self._later: _Later[ReleaseRequest] = _Later()
 
     def hear(self, effects: Iterable[Effect]) -> None:
@@ -235,7 +235,7 @@ class Confirmations:
                         self._consider(effect, told)
 
     def due(self) -> list[Command]:
-        """Let a step pass; returns the due confirmations, each RM's together."""
+        """Let a step pass; return the confirmations that are due, those of an RM together."""
         return [releases(*requests, rm=rm_id) for rm_id, requests in _by_rm(self._later.due()).items()]
 
     def _consider(self, effect: AllocationsReleased, told: Release) -> None:
@@ -262,7 +262,7 @@ class Resizes:
     """Resizes of asks for which a victim is to be stopped."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Start without messages; the RM's requests are those of the core's asks."""
+        """Start without messages; the attributes of asks are read from the core."""
         self._scheduler = scheduler
         self._later: _Later[Ask] = _Later()
 
@@ -275,11 +275,11 @@ class Resizes:
                         self._consider(effect, message)
 
     def due(self) -> list[Command]:
-        """Let a step pass; returns the due resizes."""
+        """Let a step pass; return the resizes that are due."""
         return [asks(ask, rm=rm_id) for rm_id, ask in self._later.due()]
 
     def _consider(self, effect: AllocationsReleased, message: str) -> None:
-        """Every third ask gets another size, and some of these get one twice."""
+        """Resize every third ask, and some of these twice."""
         what = self._later.again(f"{effect.rm_id} {message}")
         judged = _number(what)
         if judged % 3:
@@ -323,7 +323,7 @@ class SavedWork:
     """Answers to notices of preemption, and checkpoints in queues with such notice."""
 
     def __init__(self, scheduler: Scheduler) -> None:
-        """Start without messages; the RM's allocations are those of the core."""
+        """Start without messages; the RM's allocations are read from the core."""
         self._scheduler = scheduler
         self._answers: _Later[NoticeAnswer] = _Later()
         self._checkpoints: _Later[Ask] = _Later()
@@ -339,14 +339,14 @@ class SavedWork:
                 self._save(effect)
 
     def due(self) -> list[Command]:
-        """Let a step pass; returns the due answers and checkpoints."""
+        """Let a step pass; return the answers and checkpoints that are due."""
         answers = _by_rm(self._answers.due())
         said: list[Command] = [AnswerNotices(rm_id=rm_id, answers=some) for rm_id, some in answers.items()]
         said += [releases(*some, rm=rm_id) for rm_id, some in _by_rm(self._dropped.due()).items()]
         return said + [asks(ask, rm=rm_id) for rm_id, ask in self._checkpoints.due()]
 
     def _consider(self, effect: NoticesGiven, notice: Notice) -> None:
-        """Answer up to twice; and drop some asks for which others were to be stopped."""
+        """Answer up to twice; and drop some asks for which victims were to be stopped."""
         what = self._answers.again(f"{effect.rm_id} {notice.app_id} {notice.key}")
         mood = _number(f"{what} drops")
         if notice.beneficiary_key and mood % 3 == 0:
@@ -380,6 +380,6 @@ class SavedWork:
 
 
 def _as_sent(ask: Ask) -> Ask:
-    """The ask as an RM has it, whose runtime is in the tags and not in the class."""
+    """The ask in the form of an RM, with the runtime in the tags and not in the class."""
     known = ask.ask_class
     return replace(ask, ask_class=AskClass.of(known.resources, known.required_node, known.predicate))

@@ -1,8 +1,8 @@
 """Worlds as their commands: recorded with all extensions, and played again without some.
 
-As a program it plays worlds again, each a line of base64 on stdin, until a number are decided alike: ``python
-replayed.py ENOUGH``. It prints how many it has played, and how many of them were. It is run by its path, as
-its package needs all extensions.
+As a program it plays worlds again, each given as a line of base64 on stdin, until `ENOUGH` of them were
+decided alike: ``python replayed.py ENOUGH``. It prints the numbers of worlds played and of those decided
+alike. It is run by its path, because its package needs all extensions.
 """
 
 import base64
@@ -41,7 +41,7 @@ class Recorder(Scheduler):
 
 
 def played_again(line: bytes) -> bool | None:
-    """True if the world is decided alike; None if it has commands of a missing extension."""
+    """True if the world is decided as recorded; None if it has commands of a missing extension."""
     try:
         played, right = pickle.loads(base64.b64decode(line))
     except ImportError:
@@ -51,13 +51,13 @@ def played_again(line: bytes) -> bool | None:
         for command, now in played:
             core.handle(command, now)
     except Exception:
-        # Such as an unknown key, or a decision of a missing extension.
+        # For example, an unknown key, or a decision that depends on a missing extension.
         return False
     return bool(core.sum.digest() == right)
 
 
 def until_enough(lines: Iterable[bytes], enough: int) -> Iterator[bool]:
-    """Play worlds again until a number are decided alike."""
+    """Play worlds again until `enough` were decided as recorded."""
     for line in lines:
         found = played_again(line)
         if found is not None:

@@ -34,12 +34,12 @@ ENDINGS = [
 
 
 def bare(partition: str) -> str:
-    """The partition's own name."""
+    """The name of the partition without its RM."""
     return partition.rpartition("]")[2]
 
 
 def some_shape(rng: Random) -> dict[str, int]:
-    """A size of ask, occasionally one that fits nowhere."""
+    """The size of an ask, which occasionally fits nowhere."""
     names = [name for name in TYPES if rng.random() < 0.6] or ["vcore"]
     if rng.random() < 0.05:
         return dict.fromkeys(names, rng.choice([0, -1]))
@@ -48,7 +48,7 @@ def some_shape(rng: Random) -> dict[str, int]:
 
 
 class RmMaker:
-    """Draws the commands of one RM. Names repeat from RM to RM on purpose."""
+    """Draws the commands of one RM. Different RMs use the same names on purpose."""
 
     def __init__(
         self,
@@ -60,10 +60,10 @@ class RmMaker:
         preempting: float,
         topology: Random | None = None,
     ) -> None:
-        """Draw its settings and the shapes of ask that its applications use.
+        """Draw its settings and the sizes of its asks.
 
-        `gangs` is the share of its applications that have placeholders, `preempting` that of its
-        asks that may preempt others. `topology` draws domains, and terms of gangs about them.
+        `gangs` is the share of its applications that have placeholders, `preempting` the share of its asks
+        that may preempt others. `topology` draws domains, and terms of gangs about them.
         """
         self.rng = rng
         self.rm = rm
@@ -188,9 +188,9 @@ class RmMaker:
         return asks(*wanted, rm=self.rm)
 
     def gang_asks(self, now: float) -> list[Command]:
-        """Placeholders of a gang, and the real asks that replace them, soon or at once.
+        """Placeholders of a gang, and the real asks that replace them, at once or later.
 
-        A gang that has had its placeholders gets more of either.
+        A gang that already has its placeholders gets more placeholders or real asks.
         """
         rng = self.rng
         fresh = self.gangs.take_fresh()
@@ -224,7 +224,7 @@ class RmMaker:
         return releases(*(release(app_id, key, partition=partition) for key in keys), rm=self.rm)
 
     def draw(self, partition: str, now: float, app_id: str | None = None) -> Ask:
-        """An ask of an application, by default of any one."""
+        """An ask of the application, or of a random one."""
         rng = self.rng
         app_id, key = app_id or self._app_id(partition), f"k{len(self.asked)}"
         if self.asked and rng.random() < 0.05:
@@ -244,7 +244,7 @@ class RmMaker:
         return self.crowd.with_terms(wanted)
 
     def foreign(self) -> UpdateAllocations:
-        """Let another scheduler use a part of a node, or free it."""
+        """Let another scheduler use or free a part of a node."""
         partition, key = self.settings.any_partition(), f"foreign-{self.rng.randint(0, 1)}"
         if self.rng.random() < 0.5:
             return releases(release("", key, partition=partition), rm=self.rm)
@@ -273,7 +273,7 @@ class RmMaker:
         return releases(*(release(*key, why=why, partition=partition) for key in keys), rm=self.rm)
 
     def replay(self, now: float) -> list[Command]:
-        """A replay with a little inside it, and mostly the right counts."""
+        """A replay with a few items, and mostly correct counts."""
         inside = (self.new_nodes(), self.new_apps(now), self.new_asks(now))
         counts = EndReplay(
             rm_id=RmId(self.rm),
@@ -284,7 +284,7 @@ class RmMaker:
         return [BeginReplay(rm_id=RmId(self.rm)), *inside, counts]
 
     def hold(self) -> SetHold:
-        """Stop scheduling for the RM, or allow it again."""
+        """Stop scheduling for the RM, or resume it."""
         on = self.rng.random() < 0.4
         return SetHold(rm_id=RmId(self.rm), hold=Hold.OUTBOX_FULL, on=on)
 

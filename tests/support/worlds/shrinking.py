@@ -1,6 +1,6 @@
 """Reduces a failing script to the relevant steps, and prints it.
 
-Of every command only the unusual parts are printed.
+Only the unusual parts of a command are printed.
 """
 
 import json
@@ -27,7 +27,7 @@ from support.worlds.playing import Step
 
 
 def shrink(script: Sequence[Step], fails: Callable[[Sequence[Step]], bool]) -> list[Step]:
-    """A small script that still fails, found by leaving out steps, and then items and settings in steps."""
+    """A small script that still fails, found by leaving out steps, and then items and settings of steps."""
     smallest = _without_steps(list(script), fails)
     for number in range(len(smallest)):
         smallest = _without_items(smallest, number, fails)
@@ -118,9 +118,9 @@ def _without_settings(script: list[Step], number: int, fails: Callable[[Sequence
 
 
 def _places(tree: Any) -> list[tuple[Any, Any]]:
-    """Every mapping's keys and every list's positions, the outermost first.
+    """The keys of every mapping and the positions of every list, the outermost first.
 
-    Without the keys that the oracle requires.
+    Keys that the oracle requires are left out.
     """
     keys = list(tree) if isinstance(tree, dict) else list(range(len(tree)))
     keys = [key for key in keys if key not in ("name", "parent", "submitacl")]
@@ -142,7 +142,7 @@ def _step(step: Step) -> str:
 
 
 def brief(value: Any) -> str:
-    """A value without the fields that have their usual value."""
+    """A value without the fields that have their default."""
     if isinstance(value, Enum):
         return value.name
     if isinstance(value, AskClass) and value.predicate:

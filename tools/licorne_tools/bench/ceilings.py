@@ -1,9 +1,9 @@
-"""Ceilings: the rate of the same client with a bare gRPC server and the same messages.
+"""Ceilings: the rates of the benchmark's client and messages with a bare gRPC server.
 
-`bare_server` starts that server in a process of its own. It has the caps and the event loop of the real one,
-but decides nothing: bytes in, bytes out. The program reads its messages from stdin, each after its length.
-Its arguments are their number, and the behaviour of all methods: `stream` sends all messages for a number of
-rounds, and `echo` sends one message for each message read. The program ends with its parent.
+`bare_server` starts that server in its own process. It has the limits and the event loop of the real server,
+but only sends prepared messages. The program reads these from stdin, each after its length. Its arguments are
+their number, and the behaviour of all methods: `stream` sends all messages for a number of rounds, and `echo`
+sends one message for each message read. The program ends with its parent.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ def streaming(messages: Sequence[bytes], rounds: int) -> Behaviour:
 
 
 def echoing(messages: Sequence[bytes]) -> Behaviour:
-    """Answer the first request with the first message, the second with the second, and so on."""
+    """Answer each request of a caller with the next message."""
 
     async def echo(context: Context) -> None:
         answers = iter(messages)
@@ -136,7 +136,7 @@ if __name__ == "__main__":
         runner.run(serve(wanted))
 
 
-# Enough for a meaningful rate.
+# Enough requests for a meaningful rate.
 ENOUGH_REQUESTS = 20_000
 
 
@@ -167,7 +167,7 @@ async def echo(wire: Wire, requests: list[bytes], responses: Iterable[bytes], ba
 
 
 def client(wire: Wire, target: str, batch: int, progress: Progress = UNSEEN) -> BenchRm | SessionRm:
-    """The client of the scenario; here it only sends and counts."""
+    """The RM of a scenario over this wire, which here only sends and counts."""
     if wire is Wire.SESSION:
         return SessionRm(target, RM, progress=progress)
     return BenchRm(target, RM, batch, progress)
@@ -220,7 +220,7 @@ def lone_answers(scenario: Scenario) -> Iterator[bytes]:
 
 
 METHOD = "/licorne.bench.Ceiling/Stream"
-# Enough of both for a meaningful rate.
+# Enough allocations and messages for a meaningful rate.
 ENOUGH_ALLOCATIONS = 300_000
 ENOUGH_MESSAGES = 5_000
 

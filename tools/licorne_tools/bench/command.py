@@ -3,8 +3,8 @@
     python -P command.py [--root FOLDER]... [--pure] [--grpc] [--profile FILE] COMMAND...
     python -P command.py [--root FOLDER]... [--pure] --about
 
-The file is run by its path, by the interpreter of any checkout. So it imports Licorne's packages only after
-it has chosen their folders, and then only modules that every checkout has.
+The file is run by its path, with the interpreter of any checkout. So it imports Licorne's packages only after
+it has selected their folders, and then only modules that every checkout has.
 
 With `--profile` the command runs under the profiler, which writes a file for `python -m pstats`. Times are
 two to three times those of a server without the profiler; only the shares are meaningful.
@@ -26,7 +26,7 @@ COMPILED = ("licorne_core", "licorne_server")
 SERVER = Path(__file__).parents[3] / "server/licorne_server"
 BUILD_INFO = SERVER / "process/build_info.py"
 CHILD = SERVER / "commands/child.py"
-"""Files of this checkout, whichever checkout is run."""
+"""Files of this checkout, even if another one is run."""
 
 
 def prefer_sources() -> None:
@@ -59,7 +59,7 @@ def about() -> None:
 
 
 def run_command(command: list[str], profile: str | None) -> int:
-    """Run the command; return its exit code. A profile is written even if it fails."""
+    """Run the command; returns its exit code. A profile is written even if the command fails."""
     from licorne_server.__main__ import main
 
     if profile is None:

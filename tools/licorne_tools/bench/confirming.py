@@ -4,8 +4,8 @@ Gangs start with placeholders, which real allocations replace. The RM asks for a
 a gang has all its placeholders, the RM submits the real asks, and confirms each requested stop of a
 placeholder at once.
 
-The loads of preemption have asks with victims, or an ask that preemption cannot help. In each of these loads
-the *lender* is a queue above its guarantee. Its allocations allow preemption, and are of one size, the unit.
+The loads of preemption have asks with victims, or an ask that preemption cannot help. In these loads the
+*lender* is a queue above its guarantee. Its allocations may be preempted, and have one size, the *unit*.
 """
 
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -45,9 +45,9 @@ LENT, LACKING, SPARE = 8, 4, 3
 
 
 def full_configuration(scenario: Scenario, notice: str = "") -> str:
-    """A lender without a guarantee, and leaves with guarantees for all their claims.
+    """A lender without a guarantee, and leaves that are guaranteed all their claims.
 
-    `notice` is the notice of the lender's victims, empty for no notice.
+    `notice` is the notice period of the lender's victims; empty for none.
     """
     due = times(claim(), scenario.apps * scenario.asks)
     lender = leaf(LENDER)
@@ -77,14 +77,14 @@ def claim() -> Size:
 
 
 def storm_configuration(scenario: Scenario) -> str:
-    """A lender whose surplus is less than the shortage of the greedy ask on any node; and other leaves."""
+    """A lender whose surplus is less than the greedy ask lacks on any node, and the other leaves."""
     kept = times(room(scenario), LENT * scenario.nodes - SPARE)
     leaves = [leaf(LENDER, kept), leaf(GREEDY, greed(scenario))]
     return workload.config([*leaves, *map(leaf, workload.queue_names(scenario))])
 
 
 def storm_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
-    """Nodes with room for the allocations of the lender, and for twice their share of the asks."""
+    """Nodes that fit the lender's allocations, and twice their share of the asks."""
     capacity = workload.resource(*times(room(scenario), LENT + 1))
     for number in range(scenario.nodes):
         name = workload.node_name(number)
@@ -92,7 +92,7 @@ def storm_nodes(scenario: Scenario) -> Iterator[NodeInfo]:
 
 
 def room(scenario: Scenario) -> Size:
-    """The free room on each node of a storm, which is also the size of the lender's allocations."""
+    """The free resources of each node in a storm, equal to one allocation of the lender."""
     return times(workload.LARGEST, 2 * scenario.pods_per_node)
 
 
@@ -176,7 +176,7 @@ async def preempt(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def notice(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """The same load over a session: by an RM whose victims are stopped at once, and by an RM with notices."""
+    """Like `preempt`, but over a session: first for an RM without notices, then for an RM with notices."""
     quiet = await claimed(server, scenario, QUIET_RM, "", options.progress)
     load = await claimed(server, scenario, RM, LONG_NOTICE, options.progress)
     rates = [each.allocations / each.seconds for each in (quiet, load)]
@@ -212,7 +212,7 @@ async def claimed(
 
 
 async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """The same asks of two RMs; one of the RMs has an ask ahead of them that preemption cannot help."""
+    """Equal asks of two RMs, of which one has an ask ahead that preemption cannot help."""
     async with storming(server, scenario, QUIET_RM, options.progress) as rm:
         quiet = await burst(server, rm, scenario, ())
     async with storming(server, scenario, RM, options.progress) as rm:
@@ -225,7 +225,7 @@ async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> 
 async def storming(
     server: ServerProcess, scenario: Scenario, rm_id: str, progress: Progress
 ) -> AsyncIterator[BenchRm]:
-    """An RM whose lender has its guarantee, and the surplus on top."""
+    """An RM whose lender uses its guarantee and the surplus."""
     greedy = workload.application(GREEDY, GREEDY)
     async with joined(
         server.target,
@@ -250,7 +250,7 @@ async def fill(rm: BenchRm, scenario: Scenario, count: int, unit: Size) -> None:
 async def burst(
     server: ServerProcess, rm: BenchRm, scenario: Scenario, ahead: Iterable[Allocation]
 ) -> LoadResult:
-    """All asks at once, behind asks that are never placed."""
+    """Measure all asks at once, behind the asks `ahead`, which are never placed."""
     messages = workload.requests(rm.rm_id, ahead, scenario.batch)
     messages += workload.requests(rm.rm_id, workload.asks(scenario), scenario.batch)
     return await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
@@ -259,7 +259,7 @@ async def burst(
 class Claims:
     """The RM of a full cluster: it claims its guarantees, and confirms victims at once.
 
-    At most every other node is claimed at a time, so that a search always finds a node.
+    At most half of the nodes are claimed at a time, so that a search always finds a node.
     """
 
     def __init__(self, rm: Allocating, scenario: Scenario) -> None:
@@ -345,7 +345,7 @@ class Gangs:
     """The RM of all gangs."""
 
     def __init__(self, rm: BenchRm, scenario: Scenario) -> None:
-        """Make all asks in advance, so that sending them costs little."""
+        """Create all asks in advance, so that sending them is cheap."""
         apps = [name for _, name in workload.app_names(scenario)]
         placeholders = [m for app in apps for m in members(scenario, app, placeholder=True)]
         self._rm = rm
@@ -372,7 +372,7 @@ class Gangs:
         return responses
 
     def _hear(self, placed: Iterable[Allocation]) -> list[Allocation]:
-        """Return the real asks of the gangs whose placeholders these allocations complete."""
+        """The real asks of all gangs whose placeholders are now complete."""
         due: list[Allocation] = []
         for allocation in placed:
             if not allocation.placeholder:

@@ -1,6 +1,6 @@
-"""The RM's side of a benchmark, with little overhead: si.v1 streams, messages created in advance.
+"""The RM's side of a benchmark over si.v1, with little overhead: its messages are created in advance.
 
-Responses are read as bytes and parsed once, for counting; there is no other work per message.
+Responses are read as bytes and parsed only to count them.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ class Progress:
         self.step("")
 
     def step(self, name: str, of: int = 0) -> None:
-        """Begin the next step, with `of` parts if their number is known."""
+        """Begin the next step, which has `of` parts; 0 if unknown."""
         self._name, self._of = name, of
         self._done = 0
 
@@ -76,7 +76,7 @@ RawStream = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
 class BenchError(Exception):
-    """The server failed in the benchmark, so there is nothing to measure."""
+    """The server failed in the benchmark, so there are no figures."""
 
 
 @asynccontextmanager
@@ -175,9 +175,9 @@ class BenchRm:
         await put(self._nodes, (NodeRequest(rmID=self.rm_id, nodes=batch) for batch in batches))
 
     async def add_applications(self, applications: Iterable[AddApplicationRequest]) -> None:
-        """Send applications, wait until all are accepted, and keep reading in the background.
+        """Send applications, wait until all are accepted, then read their states in the background.
 
-        Unread changes of their states would fill the outbox.
+        Otherwise unread changes would fill the server's outbox.
         """
         call, batches = self._applications, list(batched(applications, self._batch))
         requests = (ApplicationRequest(rmID=self.rm_id, new=batch) for batch in batches)
@@ -255,7 +255,7 @@ class BenchRm:
         return latencies
 
     async def steady(self, asks: Iterable[Allocation], rate: float) -> tuple[list[float], list[bytes]]:
-        """Send all asks at `rate` per second without waiting for allocations, which are released at once.
+        """Send all asks at `rate` per second without waiting for allocations; each is released at once.
 
         Returns the seconds from each send to the allocation, and the raw responses.
         """
@@ -276,8 +276,8 @@ class BenchRm:
     ) -> tuple[list[float], list[bytes]]:
         """Read until all sent asks are placed.
 
-        The end is always noticed: when the sender finishes, right after a send, the answer to its ask or to
-        the following release is still to arrive.
+        After `finished` is set, another response always arrives, to the last ask or its release. So the end
+        is always noticed.
         """
         latencies: list[float] = []
         responses: list[bytes] = []
@@ -293,7 +293,7 @@ class BenchRm:
 
 
 async def together(sending: Coroutine[Any, Any, None], reading: Coroutine[Any, Any, T]) -> T:
-    """Send while reading; return the result of reading. The first failure ends both."""
+    """Send and read at the same time; returns the result of reading. The first failure ends both."""
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(sending)

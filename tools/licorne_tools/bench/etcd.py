@@ -1,4 +1,4 @@
-"""A real etcd with one server on loopback, which keeps its data in memory if possible."""
+"""An etcd with one server on loopback, with its data in memory if possible."""
 
 import asyncio
 import os

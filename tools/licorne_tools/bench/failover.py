@@ -1,7 +1,7 @@
-"""The bench of failover: the time during which an RM has no owner after its owner was killed.
+"""The failover benchmark: the time without an owner after the owner of an RM was killed.
 
-Owners are killed in two deployments: the workers of one supervisor, which notices the death at once, and
-members that share an etcd, where the lease has to expire first.
+There are two kinds of deployments: workers of a supervisor, which notices a death at once, and members that
+share an etcd, where the lease has to expire first.
 """
 
 import asyncio
@@ -38,14 +38,14 @@ LIMIT_OF_ONE = 240.0
 
 POLL_SECONDS = 0.05
 GLANCE_SECONDS = 0.002
-"""Seconds between two reads of the client's counters, and so the precision of its times."""
+"""Seconds between two reads of the client's counters: the precision of measured times."""
 
 RM = "bench"
 DOOR = "door"
-"""The member to which the RM connects; it drains, and so owns nothing."""
+"""The member to which the RM connects. It is drained, so it never owns an RM."""
 
 STAGES = ("welcome", "replayed", "failover")
-"""The measured times after a kill: until the welcome of the next owner, the end of the replay, and the first
+"""The measured times, all from the kill: until the next owner's welcome, the end of the replay, and the first
 new allocation."""
 
 
@@ -113,14 +113,14 @@ class Workers(Deployment):
             await opened.close()
 
     async def revive(self, name: str) -> None:
-        """Do nothing: the supervisor starts a killed worker again by itself."""
+        """Do nothing: the supervisor restarts a killed worker."""
 
 
 class MembersWithEtcd(Deployment):
-    """Members that share an etcd, each a server of its own, and the member to which the RM connects."""
+    """Servers that share an etcd, and one more to which the RM connects."""
 
     def __init__(self, url: str, processes: AsyncExitStack) -> None:
-        """Use the store at that address; started servers end with `processes`."""
+        """Use the store at `url`; started servers end with `processes`."""
         self._url = url
         self._processes = processes
         self._store = EtcdStore(read_coordination(url))
@@ -152,7 +152,7 @@ class MembersWithEtcd(Deployment):
         server = await running.__aenter__()
 
         async def end() -> None:
-            # A killed server raises an error at exit.
+            # The context manager of a killed server raises an error.
             with suppress(ServerFailed):
                 await running.__aexit__(None, None, None)
 
@@ -175,7 +175,7 @@ async def workers(count: int) -> AsyncIterator[Deployment]:
 
 @asynccontextmanager
 async def members(count: int) -> AsyncIterator[Deployment]:
-    """An etcd, `count` members that share it, and a further member to which the RM connects.
+    """An etcd, `count` members that share it, and one more to which the RM connects.
 
     Raises:
         BenchError: etcd is not installed, or does not start.
@@ -191,7 +191,7 @@ async def failover(
 ) -> dict[str, float]:
     """Kill the owner of an RM `kills` times; the RM has all the scenario's allocations.
 
-    The members are workers of a supervisor, or members that share an etcd, by `store`.
+    With the store `local` the members are workers of a supervisor, otherwise servers that share an etcd.
     Returns the measures by name, in milliseconds from the kill.
 
     Raises:
@@ -221,7 +221,7 @@ async def failover(
 
 
 async def _one(deployment: Deployment, rm: "_Rm", key: str) -> Sequence[float]:
-    """Kill the owner once all members are present; returns the seconds until each of `STAGES`."""
+    """Kill the owner once all members have joined; returns the seconds until each of `STAGES`."""
     rm.mark()
     name = await deployment.kill_owner()
     start = perf_counter()

@@ -47,7 +47,7 @@ async def flooded(program: Program) -> Flooded:
 
 
 async def flood(target: str, rm_id: str, scenario: Scenario) -> None:
-    """Send all asks as one RM after a signal, and wait for their allocations."""
+    """Send all asks of an RM after a line on stdin, wait for their allocations, and print the result."""
     async with joined(target, scenario, rm_id) as rm:
         messages = workload.requests(rm_id, workload.asks(scenario), scenario.batch)
         await told_to_begin()
@@ -71,6 +71,6 @@ def arguments() -> tuple[str, str, Scenario]:
 
 
 if __name__ == "__main__":
-    # A background priority: the bench is about the fairness of the server, not about the number of cores.
+    # A low priority: the benchmark is about the fairness of the server, not about the number of cores.
     os.nice(15)
     asyncio.run(flood(*arguments()))

@@ -1,9 +1,9 @@
 """`make gate`, a part of CI: the cost of an allocation compared with the parent commit.
 
-The source with its uncommitted changes and that of the parent commit (the first parent of HEAD) are
-measured in turn, both uncompiled and by the same interpreter. The measure is the CPU time of the server's
-process, which other programs of the machine affect little, in pairs of runs, which they affect equally.
-The median of several pairs is judged, and a bad one is followed by more pairs.
+The working tree and the parent commit (the first parent of HEAD) are measured in turn, both uncompiled and
+with the same interpreter. The measure is the CPU time of the server's process, which other programs affect
+little, in pairs of runs, which they affect equally. The median ratio of several pairs is compared with the
+limit; if it is above, more pairs follow.
 """
 
 import sys
@@ -24,11 +24,11 @@ from licorne_tools.bench.runs import alone, run_once
 from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 
 LIMIT = 1.25
-"""Maximum of the median ratio of the pairs."""
+"""Maximum median ratio of the pairs."""
 FIRST, SECOND, ALL = 3, 6, 9
-"""Number of pairs of the first look, and minimum and maximum number after the second look."""
+"""Number of pairs of the first look, and minimum and maximum number in total after the second look."""
 SECONDS = 75.0
-"""Seconds after which no further pair is started, except up to the minimum of the second look."""
+"""Seconds after which the second look ends once it has its minimum number of pairs."""
 MEASURE = "cpu_us_per_allocation"
 SCENARIO = SCENARIOS["shim"].scaled(pods=20_000)
 ROOT = Path(licorne_core.__file__).parents[2]

@@ -1,7 +1,7 @@
-"""Installations of the server: an interpreter, and the folder and form of Licorne's packages.
+"""Installations of the server: an interpreter, with the folder and form of Licorne's packages.
 
-`--against` compares this installation with another checkout, another interpreter, the pure form, or
-the transport of gRPC's library.
+`--against` compares this installation with another checkout, another interpreter, the pure form, or the
+transport of gRPC's own library.
 """
 
 import json
@@ -43,7 +43,7 @@ class Installation:
     def command(self, *arguments: str) -> list[str]:
         """The command line of `command.py` with these arguments.
 
-        The file is that of this checkout, because another checkout may lack it.
+        The file is always from this checkout, because another one may lack it.
         """
         options = [*(["--pure"] if self.pure else []), *(["--grpc"] if self.grpc else [])]
         if self.checkout is not None:
@@ -52,7 +52,7 @@ class Installation:
         return [self.python, "-P", str(PROGRAM), *options, *arguments]
 
     def server(self, profile: Path | None = None) -> list[str]:
-        """The start of a `licorne` command line; with `profile` the profile is written to that file."""
+        """The begin of a `licorne` command line; with `profile`, a profile is written to that file."""
         return self.command(*([] if profile is None else ["--profile", str(profile)]))
 
 
@@ -62,9 +62,9 @@ HERE = Installation(sys.executable)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Build(BuildInfo):
-    """A build with the folder of the core, and its commit.
+    """A build, the folder of its core, and its commit.
 
-    `commit` is empty if the folder is not in a repository, and ends in a plus after uncommitted changes.
+    `commit` is empty if git does not track the folder, and ends in a plus if there are uncommitted changes.
     """
 
     folder: str
@@ -131,7 +131,7 @@ def git(folder: Path, *arguments: str) -> str:
     """The output of git in a folder.
 
     Raises:
-        NotUsable: git has failed; the text is its own.
+        NotUsable: git has failed; the text is from git.
     """
     try:
         done = subprocess.run(
@@ -170,7 +170,7 @@ def compared(what: str) -> tuple[Installation, Build]:
 
 
 def checkout(folder: Path) -> tuple[Installation, Build]:
-    """A checkout, which is run by the interpreter in its .venv, or by this one if it has none."""
+    """A checkout with the interpreter of its .venv, or this one if it has no .venv; and its build."""
     if not (folder / CORE).is_dir():
         raise NotUsable(f"{folder} is no checkout: it has no {CORE}")
     python = folder / ".venv/bin" / PYTHON
@@ -185,7 +185,7 @@ def checkout(folder: Path) -> tuple[Installation, Build]:
 
 
 def python_of(program: Path) -> Path:
-    """The interpreter: the program itself, or the one beside a `licorne` command."""
+    """The interpreter that a program names: itself, or for a `licorne` command the one beside it."""
     if program.name.startswith(PYTHON):
         return program
     python = program.resolve().with_name(PYTHON)

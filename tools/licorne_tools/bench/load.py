@@ -1,4 +1,4 @@
-"""Common parts of loads: a registered RM, a clock, the CPU of both sides, and the form of results."""
+"""Common parts of loads: a registered RM, a meter of time and CPU, and the form of results."""
 
 import asyncio
 import time
@@ -40,7 +40,7 @@ class Cost:
 
 
 class Meter:
-    """Measures from its creation on."""
+    """Measures time and CPU from its creation on."""
 
     def __init__(self, pid: int) -> None:
         """Start to measure; the server is the process `pid`."""
@@ -65,7 +65,7 @@ POLL_SECONDS = 0.2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """Options of a run: `idle_seconds` is the time during which an idle server is measured.
+    """Options of a run. `idle_seconds` is the time for which an idle server is measured.
 
     With `bare`, bare servers are measured too, to find the limits of the transport. `progress` is updated
     during the run.
@@ -80,10 +80,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadResult:
-    """The result of a load: AllocationResponses, number of allocations, time, and further measures.
+    """The result of a load: raw AllocationResponses, number of allocations, seconds, and further measures.
 
-    `cost` is that of the whole load, which may have taken longer than the counted allocations. `requests` are
-    the messages for an echo; if there are none, no echo is measured.
+    `cost` is the cost of the whole load, which may take longer than the counted allocations. `requests` are
+    the messages for an echo; without them no echo is measured.
     """
 
     responses: list[bytes]
@@ -121,7 +121,7 @@ async def timed(
     progress: Progress = UNSEEN,
     **extra: float,
 ) -> LoadResult:
-    """Measure the work until its end."""
+    """Measure `work`, which places `allocations` allocations and returns the raw responses."""
     progress.step("placing", of=allocations)
     meter = Meter(server.pid)
     responses = await work

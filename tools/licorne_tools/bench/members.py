@@ -1,6 +1,6 @@
-"""The bench of workers: the cost of allocations over several workers.
+"""The workers benchmark: the cost of allocations with several workers.
 
-The workers of a supervisor are its children. Their CPU is read from the kernel's clocks.
+The workers of a supervisor are its child processes. Their CPU is read from the kernel's clocks.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ def _worker(pid: int) -> WorkerProcess | None:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except FileNotFoundError:
         return None
-    # The last argument is the worker's settings file, named by its number, beside the sockets.
+    # The last argument is the worker's settings file, which has its number as name and is beside the sockets.
     file = Path(next((word for word in words if word.endswith(SETTINGS)), ""))
     return WorkerProcess(worker_name(int(file.stem)), pid, file.parent / STORE) if file.suffix else None
 
@@ -59,7 +59,7 @@ class WorkersMeter:
     """Measures a supervisor and its workers from its creation on, or a server without workers."""
 
     def __init__(self, server: ServerProcess) -> None:
-        """Record the CPU seconds that the processes have used already."""
+        """Record the CPU seconds that the processes have already used."""
         pids = [worker.pid for worker in workers_of(server.pid)]
         self._supervisor = server.pid if pids else 0
         self._begun = {pid: cpu_seconds(pid) for pid in [*pids, server.pid]}
@@ -73,7 +73,7 @@ class WorkersMeter:
 
 
 async def shared(workers: int, rms: int, scenario: Scenario, progress: Progress = UNSEEN) -> dict[str, float]:
-    """Run several RMs with the same scenario at the same time, each in its own process, on `workers` workers.
+    """Run `rms` RMs with the same scenario at once on `workers` workers, each RM in its own process.
 
     Returns the measures by name.
 
@@ -107,6 +107,6 @@ async def shared(workers: int, rms: int, scenario: Scenario, progress: Progress 
         "client_cpu_us_per_allocation": sum(one.cpu for one in done) / allocations * 1e6,
         "supervisor_cpu_seconds": spent.supervisor,
         **{f"worker_{place}_cpu_seconds": each for place, each in enumerate(spent.workers, 1)},
-        # With a core for each worker, the rate is that of the busiest one.
+        # With one core for each worker, the busiest worker would limit the rate.
         "with_a_core_each_per_second": allocations / spent.workers[0],
     }

@@ -1,7 +1,7 @@
 """Benchmarks that compare the older core with this server: of Kubernetes' shim, and of asks over gRPC.
 
-They are tests of the Go module `clients/go/shimtest`, which depends on that core. A run is a process of its
-own, and so is its server.
+They are tests of the Go module `clients/go/shimtest`, which depends on the older core. Each run is a process,
+and its server another one.
 """
 
 import os
@@ -21,19 +21,19 @@ from licorne_tools.bench.scenarios import SCENARIOS
 
 MODULE = Path(__file__).parents[3] / "clients/go/shimtest"
 LICORNE = "LICORNE_BIN"
-"""The environment variable with the `licorne` command for the benchmark."""
+"""Environment variable with the path of the `licorne` command, for the benchmark."""
 BUILD_SECONDS = 1800.0
 RUN_SECONDS = 600.0
 BENCHMARKS = ("test", "-c", "-vet=off")
-"""Arguments with which the benchmarks are built."""
+"""Arguments of `go` that build the benchmarks."""
 SHOWN_LINES = 15
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Benchmark:
-    """A benchmark of the module: its name, and the names that it gives to the two cores.
+    """A benchmark of the module: its name, and its names for the two cores.
 
-    `measures` are by their units in the benchmark's output; the first one is the rate.
+    `measures` has the name of each measure by its unit in the benchmark's output, the rate first.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Benchmark:
 
     @property
     def rate(self) -> tuple[str, str]:
-        """The unit of the rate, and its measure."""
+        """Unit and name of the rate."""
         return next(iter(self.measures.items()))
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """One of the sizes of a benchmark, named `path`: a number of pods or asks on a number of nodes."""
+    """A size of a benchmark: numbers of pods or asks, and of nodes; `path` names its sub-benchmark."""
 
     benchmark: Benchmark
     path: str
@@ -80,10 +80,10 @@ PODS = Benchmark(
         "server-µs/pod": "server_cpu_us_per_pod",
     },
 )
-"""The benchmark of pods, in which the shim's process also contains the in-process core."""
+"""The benchmark of pods. The older core runs in the process of its shim."""
 ASK_SCENARIOS = [SCENARIOS[name] for name in ("core1", "shim", "onebigapp", "manyapps", "tenants")]
 POD_SIZES = ((5_000, 50), (50_000, 5_000))
-"""Numbers of pods, and of nodes."""
+"""Pairs of the number of pods and the number of nodes."""
 SHAPES = (
     *(Shape(ASKS, each.name, each.name, each.pods, each.nodes) for each in ASK_SCENARIOS),
     *(
@@ -100,7 +100,7 @@ def go() -> str | None:
 
 @contextmanager
 def built(command: str, *how: str, module: Path = MODULE, package: str = ".") -> Iterator[Path]:
-    """A program of a Go module, which exists during the block; `command` and `package` are arguments of `go`.
+    """Build a program of a Go module for the duration of the block, with `go COMMAND HOW... PACKAGE`.
 
     Raises:
         BenchError: the program cannot be built.
@@ -151,7 +151,7 @@ def output(command: Sequence[str], seconds: float, module: Path = MODULE) -> str
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        # In its own process group, so that its server can be ended with it.
+        # Its own process group makes it possible to end its server too.
         process_group=0,
     )
     try:

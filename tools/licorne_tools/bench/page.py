@@ -1,4 +1,4 @@
-"""Pages of figures in Markdown: sections with tables and pictures, which are replaced one by one.
+"""Pages of figures in Markdown: sections with tables and pictures, each of which is replaced separately.
 
 A section names the measured builds, the machine (Linux), and the command that repeats the measurement.
 """
@@ -20,7 +20,7 @@ PAGE = "performance.md"
 PAGE_TITLE = "# Performance\n"
 HEADING = re.compile(r"## +(.+)")
 FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
-"""The first or last line of a code block."""
+"""The first or last line of a fenced code block."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class Section:
 def put_section(folder: Path, section: Section) -> Path:
     """Write a section into its page in a folder, with its pictures beside it; returns the page.
 
-    The section replaces the first one of the same title, or is appended. The remainder of the page stays. A
-    missing folder or page is created. Files are replaced atomically.
+    The section replaces the first section with the same title, or is appended. The rest of the page is
+    retained. A missing folder or page is created. Files are replaced atomically.
     """
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / PAGE
@@ -84,13 +84,13 @@ def headings(lines: Sequence[str]) -> list[tuple[int, str]]:
 
 
 def table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table; columns after the first one are aligned to the right."""
+    """A table whose columns are right-aligned except the first."""
     rules = ["---", *["---:"] * (len(headers) - 1)]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rules, *rows))
 
 
 def plain_table(headers: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table of texts."""
+    """A table whose columns are all left-aligned."""
     rules = ["---"] * len(headers)
     return "\n".join(f"| {' | '.join(cells)} |" for cells in (headers, rules, *rows))
 
@@ -102,7 +102,7 @@ UNKNOWN = "unknown"
 
 
 def machine() -> dict[str, str]:
-    """The parts of the machine by name."""
+    """The properties of the machine by name, such as CPU and memory."""
     cpu = CPU_MODEL.search(Path("/proc/cpuinfo").read_text())
     memory = MEMORY.search(Path("/proc/meminfo").read_text())
     kernel = ".".join(platform.release().split(".")[:2])
@@ -159,13 +159,13 @@ MEASURES = (
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """The runs of a scenario: of one server, or of two in turn."""
+    """The runs of a scenario, for one server or for two in turn."""
 
     scenario: Scenario
     sides: Sequence[Sequence[Run]]
 
     def spreads(self, measure: str) -> list[Spread]:
-        """The spread of a measure on each side; empty if it was not measured, or has no meaning here."""
+        """The spread of a measure for each server; empty if not measured, or an input of the scenario."""
         if measure == RATE and self.scenario.kind in (ScenarioKind.LATENCY, ScenarioKind.WIRE_LATENCY):
             return []  # an input of the scenario
         if any(measure not in run for runs in self.sides for run in runs):
@@ -183,7 +183,7 @@ class Measured:
 def section(
     results: Sequence[Measured], builds: Sequence[Build], command: str, *, drawn: bool = False
 ) -> Section:
-    """The section about one server or two. `command` repeats the measurement.
+    """The section about one server or two; `command` repeats the measurement.
 
     `drawn` adds pictures, for which matplotlib is needed.
     """
@@ -208,7 +208,7 @@ def section(
 
 
 def labels(builds: Sequence[Build]) -> list[str]:
-    """Labels that distinguish the builds: the form, the commit, the interpreter, or otherwise the order."""
+    """Labels that distinguish the builds: forms, commits or interpreters, otherwise `this` and `other`."""
     for tell in (
         [build.form for build in builds],
         [build.commit for build in builds],
@@ -220,7 +220,7 @@ def labels(builds: Sequence[Build]) -> list[str]:
 
 
 def names(scenarios: Iterable[Scenario]) -> list[str]:
-    """The names of scenarios; settings that differ distinguish equal names."""
+    """The names of scenarios; differing settings are added to equal names."""
     texts = {
         scenario: [f"{scenario.pods:,} asks", f"{scenario.nodes:,} nodes", *setting_texts(scenario)]
         for scenario in scenarios
@@ -260,7 +260,7 @@ def part(
 ) -> list[str]:
     """Heading, picture and table of a measure; empty if no scenario has the measure.
 
-    The picture is added to `pictures`; with None it is not drawn.
+    The picture is added to `pictures`; if that is None, none is drawn.
     """
     spreads = {name: found.spreads(measure.name) for name, found in named.items()}
     shown = {name: each for name, each in spreads.items() if each}
@@ -287,7 +287,7 @@ def part(
 
 
 def ratio_picture(sides: Sequence[str], named: Mapping[str, Measured]) -> str:
-    """The picture of the ratios of all pairs, in rate and cost."""
+    """The picture of the ratios of rate and cost of all pairs."""
     from licorne_tools.bench.pictures import pair_ratios
 
     series = {

@@ -1,4 +1,4 @@
-"""Figures as SVG; equal figures give equal text. Needs matplotlib, of the extra `report`."""
+"""Figures as SVG; equal figures give equal files. Needs matplotlib, from the extra `report`."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -18,19 +18,19 @@ COLORS = ("#1f6feb", "#d9822b")
 GRID = "#d0d7de"
 INK = "#1f2328"
 WIDTH, ROW, FRAME = 8.8, 0.44, 1.2
-"""Inches: width of the picture, height of a scenario, and height of the frame."""
+"""In inches: width of the picture, height of a scenario's row, and height of the frame."""
 APART = 0.17
-"""Distance of two series from the middle of a scenario's row, in rows."""
+"""Distance of each of two series from the middle of a scenario's row, in rows."""
 
 MARGIN = 1.1
-"""Factor by which the axis is longer than the largest value."""
+"""Length of the axis as a multiple of the largest value."""
 ROOM = 0.1
 """Additional length of the axis for the last label, as a share of its length."""
 
 T = TypeVar("T")
 Series = Mapping[str, Mapping[str, Spread]]
 Ratios = Mapping[str, Mapping[str, Sequence[float]]]
-"""Ratios by the names of series and scenario."""
+"""Ratios by name of the series, then by name of the scenario."""
 
 
 def by_scenario(measure: str, names: Sequence[str], series: Series) -> str:
@@ -81,7 +81,7 @@ def style() -> AbstractContextManager[None]:
 def drawn(
     names: Sequence[str], unit: str, shown: Callable[[float], str], values: Sequence[float]
 ) -> Iterator[Axes]:
-    """Axes with a row for each name, the first name on top, and with room for all values.
+    """Axes for all values, with a row for each name; the first name is on top.
 
     The caller draws during the block.
     """

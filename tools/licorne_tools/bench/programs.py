@@ -1,4 +1,4 @@
-"""Programs that run beside a bench, each in its own process with pipes for stdin and stdout."""
+"""Programs that run beside a benchmark, each in its own process with pipes for stdin and stdout."""
 
 import asyncio
 import sys
@@ -14,7 +14,7 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 
 class Program:
-    """A prepared program: it has printed ``ready``, and starts to act after a line on stdin."""
+    """A prepared program: it has printed ``ready``, and begins its work after a line on stdin."""
 
     def __init__(self, name: str, process: Process) -> None:
         """Wrap the process; `name` is for messages."""
@@ -22,13 +22,13 @@ class Program:
         self._process = process
 
     async def begin(self) -> None:
-        """Let the program begin."""
+        """Let the program begin its work."""
         assert self._process.stdin is not None
         self._process.stdin.write(b"go\n")
         await self._process.stdin.drain()
 
     async def answer(self, line: bytes) -> bytes:
-        """Send a line; returns the program's answer, which is a line too.
+        """Send a line; returns the line with the program's answer.
 
         Raises:
             BenchError: the program has ended.
@@ -44,7 +44,7 @@ class Program:
         return answer
 
     async def end(self, seconds: float | None = None) -> bytes:
-        """Close stdin, and wait for the end; returns the output.
+        """Close stdin, and wait for the program to end; returns its output.
 
         Raises:
             BenchError: the program has failed, or does not end in `seconds`.
@@ -83,7 +83,7 @@ def python(module: str) -> tuple[str, ...]:
 
 @asynccontextmanager
 async def process_of(*command: str) -> AsyncIterator[Process]:
-    """A process, for the duration of the block."""
+    """A process with pipes, for the duration of the block."""
     process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE)
     try:
         yield process
@@ -94,6 +94,6 @@ async def process_of(*command: str) -> AsyncIterator[Process]:
 
 
 async def told_to_begin() -> bool:
-    """For the program: print ``ready``, and wait for the line on stdin; False if stdin ends first."""
+    """In the program: print ``ready``, and wait for a line on stdin; False if stdin ends first."""
     print(READY, flush=True)
     return bool(await asyncio.to_thread(sys.stdin.readline))

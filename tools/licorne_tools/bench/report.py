@@ -1,7 +1,7 @@
-"""The figures of all runs with their spreads, as a table or as JSON.
+"""The figures of all runs and their spreads, as a table or as JSON.
 
-Two installations are measured in turn, so that changes of the machine affect both equally. A ratio is
-this installation's figure divided by the other's.
+Two installations are measured in turn, so that changes of the machine affect both equally. A ratio is the
+figure of this installation divided by that of the other.
 """
 
 import os
@@ -35,13 +35,13 @@ class Spread:
         return cls(known[0], median(known), known[-1])
 
     def quoted(self, shown: Callable[[float], str] | None = None) -> str:
-        """``29.4 (28.9 to 30.1)``; only the median if all texts are equal, as for a single run."""
+        """``29.4 (28.9 to 30.1)``; only the median if minimum and maximum have the same text."""
         least, middle, greatest = map(shown or brief, (self.min, self.median, self.max))
         return middle if least == greatest else f"{middle} ({least} to {greatest})"
 
 
 def brief(value: float) -> str:
-    """Three significant digits, and all digits of whole numbers: ``29.4``, ``1,234``, ``0.144``."""
+    """Three significant digits, or all digits of a whole number: ``29.4``, ``1,234``, ``0.144``."""
     if value == int(value):
         return f"{int(value):,}"
     decimals = max(0, SIGNIFICANT - 1 - floor(log10(abs(value))))
@@ -98,7 +98,7 @@ def environment() -> dict[str, Any]:
 
 
 def as_json(scenario: Scenario, runs: Sequence[Run]) -> dict[str, Any]:
-    """A scenario with its runs, ordered by rate. Figures are rounded to significant digits."""
+    """A scenario with its runs, ordered by rate. Figures are rounded."""
     ordered = sorted(runs, key=lambda run: run["allocations_per_second"])
     return {
         **scenario_as_json(scenario),
@@ -153,7 +153,7 @@ def title(scenario: Scenario) -> str:
 
 
 def setting_texts(scenario: Scenario) -> list[str]:
-    """The settings of a scenario, for people."""
+    """The settings of a scenario as texts for people."""
     texts = [scenario.sort, f"{scenario.batch:,} a request", scenario.wire.value]
     if scenario.kind is ScenarioKind.ASKED:
         asking = scenario.asking
@@ -183,7 +183,7 @@ def overview(results: Sequence[Result]) -> tuple[list[str], list[list[str]]]:
 
 
 def described(scenario: Scenario, *, asked: bool) -> Mapping[str, str]:
-    """The cells that identify a scenario; with `asked` also its answers to checks."""
+    """The cells that identify a scenario; with `asked`, also how its RM answers checks."""
     cells = {
         "SCENARIO": scenario.name,
         "WIRE": scenario.wire.value,
@@ -200,7 +200,7 @@ def described(scenario: Scenario, *, asked: bool) -> Mapping[str, str]:
 
 
 def rounded(value: float) -> float:
-    """At least four significant digits; whole numbers from a thousand on."""
+    """A number rounded to three decimal places, or to a whole number from 1,000 on."""
     return round(value) if value >= 1000 or value == int(value) else round(value, 3)
 
 
@@ -213,7 +213,7 @@ def as_rows(runs: Sequence[Run]) -> list[tuple[str, ...]]:
 
 
 def readable(value: float) -> str:
-    """A rounded figure with separators."""
+    """A rounded figure with thousands separators."""
     return f"{rounded(value):,}"
 
 
@@ -227,8 +227,7 @@ class Side(Enum):
 def turns(pairs: int) -> Iterator[tuple[int, Side]]:
     """The side of each turn, with the number of the pair from 1: this, other, other, this, and so on.
 
-    The first side alternates, because otherwise the second side would lose every pair on a machine that
-    becomes slower.
+    The first side alternates: otherwise the second side would lose every pair if the machine becomes slower.
     """
     for number in range(1, pairs + 1):
         order = tuple(Side) if number % 2 else tuple(reversed(Side))
@@ -278,7 +277,7 @@ PAIR_HEADERS = ("MEASURE", "THIS", "OTHER", "RATIO")
 
 
 def pair_rows(pairs: Pairs, measures: Iterable[str]) -> list[list[str]]:
-    """A row for each measure of both sides: this, other, and the ratios."""
+    """A row for each of `measures` that both sides have: this, other, and the ratios."""
     found = []
     for measure in measures:
         if measure in pairs.measures:

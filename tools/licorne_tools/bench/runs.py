@@ -24,13 +24,13 @@ from licorne_tools.bench.session_rm import SessionRm
 
 MI = 1024 * 1024
 RATE = 200.0
-# Asks before the first latency that is counted.
+# Number of asks before the first counted latency.
 WARM_UP = 50
-# Minimum number of latencies, even if the other RM ends earlier.
+# Minimum number of latencies beside a flood, even if the flood ends earlier.
 FEWEST_BESIDE = 10
 SETTLE_SECONDS = 1.0
 ALONE_ASKS = 600
-# Enough for 250 s of flood.
+# Enough asks for 250 s of flood at `RATE`.
 MOST_SINGLE_ASKS = 50_000
 LIMIT_SECONDS = 600.0
 
@@ -38,7 +38,7 @@ LIMIT_SECONDS = 600.0
 async def run_once(scenario: Scenario, options: Options) -> dict[str, float]:
     """Run a scenario with a fresh server; returns the measures by name, with units.
 
-    Raises BenchError if the server fails, ServerFailed if it ends early.
+    Raises BenchError if the server fails, and ServerFailed if it ends early.
     """
     has_ceilings = options.bare and scenario.kind not in BARE
     async with limited(LIMIT_SECONDS, options.idle_seconds):
@@ -64,7 +64,7 @@ def server_of(scenario: Scenario, options: Options) -> AbstractAsyncContextManag
 
 
 def raised_caps(scenario: Scenario) -> dict[str, str]:
-    """Environment variables for a server that lets an RM have all nodes and asks of a large scenario."""
+    """Environment variables that raise the server's limits for an RM to the nodes and asks of a scenario."""
     usual, raised = RmCaps(), {}
     if scenario.nodes > usual.nodes:
         raised[KEYS["bounds.max_nodes"].variable] = str(scenario.nodes)
@@ -99,7 +99,7 @@ def figures(load: LoadResult) -> dict[str, float]:
 
 
 async def ceilings(scenario: Scenario, load: LoadResult, progress: Progress) -> dict[str, float]:
-    """The rates of bare servers with the same messages."""
+    """The rates of bare servers with the messages of a load."""
     rate = load.allocations / load.seconds
     progress.step("streaming from a bare server")
     most = await ceiling(load.responses)
@@ -112,7 +112,7 @@ async def ceilings(scenario: Scenario, load: LoadResult, progress: Progress) -> 
 
 
 async def burst(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """All asks as fast as possible, from the first send to the last allocation."""
+    """Measure all asks as fast as possible, from the first send to the last allocation."""
     if scenario.wire is Wire.SESSION:
         return await session_burst(server, scenario, options.progress)
     async with joined(server.target, scenario, progress=options.progress) as rm:
@@ -161,7 +161,7 @@ def allocations_in(response: bytes) -> bytes:
 
 
 async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """All asks behind others that fit on no node, in the same application and in earlier ones."""
+    """Measure all asks behind asks that fit on no node, in the same application and in earlier ones."""
     [(queue, app)] = workload.app_names(scenario)
     own = [workload.application(queue, name) for name in [*workload.ahead_names(), app]]
     async with joined(server.target, scenario, progress=options.progress, applications=own) as rm:
@@ -177,7 +177,7 @@ async def latency(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def steadily(server: ServerProcess, rm: BenchRm, scenario: Scenario) -> LoadResult:
-    """Do the same with a connected RM."""
+    """Send single asks of a connected RM at a steady rate; each allocation is released at once."""
     asks = list(workload.asks(scenario))
     warm_up = min(WARM_UP, len(asks) // 2)
     rm.progress.step("warming up", of=warm_up)
@@ -267,7 +267,7 @@ async def two_rms(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def memory(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """All asks wait for drained nodes; then the drain ends and all are placed."""
+    """Measure memory and placement of asks that wait for drained nodes until the drain ends."""
     drained = workload.nodes(scenario, action=NodeInfo.CREATE_DRAIN)
     async with joined(server.target, scenario, progress=options.progress, nodes=drained) as rm:
         rm.progress.step("making asks wait")

@@ -1,4 +1,4 @@
-"""The scenarios by name. Their shapes are those published for schedulers of this kind."""
+"""The scenarios by name, with shapes that are published for schedulers of this kind."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
@@ -40,10 +40,10 @@ class Wire(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asking:
-    """The answers of the RM to predicate checks, and the predicate classes of asks."""
+    """How the RM answers predicate checks, and the predicate classes of asks."""
 
     tagged: bool = True
-    """True if all asks are of one predicate class; otherwise each has its own."""
+    """True if all asks share one predicate class; False if each has its own."""
     refused_percent: int = 0
     """Percentage of refused nodes."""
     delay: float = 0.0
@@ -91,7 +91,7 @@ class Scenario:
         sort: str | None = None,
         batch: int | None = None,
     ) -> "Scenario":
-        """The same shape in another size: first with fewer asks, then with fewer applications and queues."""
+        """The same shape in another size. Fewer pods reduce first the asks, then applications and queues."""
         shape = replace(
             self,
             nodes=nodes or self.nodes,
@@ -113,7 +113,7 @@ class Scenario:
 
     @property
     def pods_per_node(self) -> int:
-        """Number of asks on each accepted node, if all are filled evenly."""
+        """Number of asks on each accepted node if they are spread evenly, rounded up."""
         return ceil(self.pods / max(1, self.asking.accepted(self.nodes)))
 
 
@@ -228,10 +228,10 @@ SCENARIOS = {
 }
 
 SINGLE = ("shim1", "core1", "wire")
-"""The scenarios with one item per request. They run over both wires, unless one is named."""
+"""The scenarios with one item per request. They run over both wires unless the caller names one."""
 
 PREDICATE_SHAPES = ((100, 5), (1000, 5), (3000, 5), (3000, 50), (10_000, 5000))
-"""Numbers of asks and of nodes."""
+"""Pairs of the number of asks and the number of nodes."""
 PREDICATE_DELAYS = (0.0, 0.05)
 
 
@@ -249,7 +249,7 @@ def over(scenario: Scenario, wire: Wire | None) -> list[Scenario]:
 def predicate_table(
     scenario: Scenario, shapes: Iterable[tuple[int, int]] = PREDICATE_SHAPES
 ) -> Sequence[Scenario]:
-    """A scenario with predicate checks in every shape, tagged or not, answered early or late."""
+    """A predicate scenario in every shape, with and without a shared class, with and without a delay."""
     ways = product(shapes, (True, False), PREDICATE_DELAYS)
     return [
         replace(

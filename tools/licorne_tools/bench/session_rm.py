@@ -1,7 +1,7 @@
 """The RM's side of a benchmark over a session, with as little overhead as over si.v1.
 
-Messages are made in advance except for their numbers; a response is read as bytes and parsed once. All
-predicate checks of one message are answered in one message.
+Messages are created in advance except for their numbers, and each response is parsed once. All predicate
+checks of one message are answered in one message.
 """
 
 import asyncio
@@ -71,7 +71,7 @@ class SessionRm:
         delay: float = 0.0,
         progress: Progress = UNSEEN,
     ) -> None:
-        """The RM refuses nodes by id, and answers checks `delay` seconds after their receipt.
+        """The RM refuses the nodes `refused`, and answers checks `delay` seconds after their receipt.
 
         Nothing is sent before `open`. Allocations advance `progress`.
         """
@@ -164,7 +164,7 @@ class SessionRm:
         await self._send(UpdateRequest(allocations=AllocationRequest.FromString(message)).SerializeToString())
 
     async def read(self) -> tuple[bytes, AllocationResponse]:
-        """The next AllocationResponse, raw and parsed; victims with a notice are reported ready at once."""
+        """The next AllocationResponse, raw and parsed; notices before it are answered as ready at once."""
         while True:
             _, response = await self._read()
             if self._received - self._acknowledged >= ACK_EVERY:
@@ -238,7 +238,7 @@ class SessionRm:
         ]
 
     async def _answer_late(self) -> None:
-        """Send delayed answers when they are due. All have the same delay, so their order stays."""
+        """Send delayed answers when they are due, in order: all have the same delay."""
         loop = asyncio.get_running_loop()
         while True:
             due, answers = await self._late.get()
@@ -270,7 +270,7 @@ class SessionRm:
         self._acknowledged = self._received
         self.traffic.requests += 1
         envelope = UpdateRequest(number=number, acknowledged=self._received)
-        # A parser merges concatenated messages.
+        # A parser merges the envelope with the request, because it merges concatenated messages.
         await self._call.write(envelope.SerializeToString() + request)
 
 

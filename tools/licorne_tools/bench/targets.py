@@ -1,4 +1,4 @@
-"""The targets for speed: the measurements for each, compared with the bare wire and the older core."""
+"""The performance targets and their measurements, compared with the bare wire and the older core."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ COSTS = {
 RATES = {"Allocations/s": "allocations_per_second", **COSTS}
 MESSAGES = {**RATES, "Requests": "requests", "Responses": "responses"}
 LATENCIES = {"Median, ms": "latency_p50_ms", "99th percentile, ms": "latency_p99_ms", **COSTS}
-"""Columns of tables, and the measures in them. A cost is per allocation."""
+"""Columns of tables, with their measures. A cost is per allocation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,8 @@ TARGETS = (
     Target(
         "A lone ask",
         "Target: at most 0.5 ms in the median, and 1.5 ms in the 99th percentile. In `wirelatency` an echo "
-        "answers each ask and each release. The server tells the state of the application too, which changes "
-        "twice: that is four messages for each ask instead of two.",
+        "answers each ask and each release. The server also reports the state of the application, which "
+        "changes twice: four messages for each ask instead of two.",
         ("latency", "wirelatency"),
         LATENCIES,
     ),

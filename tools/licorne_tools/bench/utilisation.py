@@ -1,8 +1,8 @@
-"""An hour of a cluster on a virtual clock: its used share, and the waits of asks.
+"""An hour of a cluster in virtual time: its utilisation, and the waits of asks.
 
 The core runs in this process, without a wire. The RM of a `LoadWorld` submits its applications, ends each
-allocation after its run time, and confirms preemptions at once. The figures depend on the seed alone, so
-that two scheduling rules can be compared.
+allocation after its runtime, and confirms preemptions at once. The figures depend only on the seed, so two
+scheduling rules can be compared.
 """
 
 import heapq
@@ -50,23 +50,23 @@ ROUND = 60.0
 """The unit of time in a load, in seconds."""
 
 STEP = 0.1
-"""Resolution in seconds of the ends of allocations."""
+"""Resolution of the ends of allocations, in seconds."""
 
 SAMPLE = 1.0
 """Seconds between two samples of queues and reservations."""
 
 WARM_UP = 300.0
-"""Seconds until the cluster is full; at most a quarter of the run is excluded."""
+"""Seconds at the begin of a run that are excluded, but at most a quarter of the run."""
 
 STOPPED_SECONDS = 90.0
 RETRY = 5.0
 """Seconds after which the RM resubmits an application that a stopped queue has refused."""
 
 UNSTEADY = 0.1
-"""Maximum deviation of an allocation's run time from that of its application, as a share of it."""
+"""Maximum deviation of an allocation's runtime from that of its application, as a share."""
 
 LARGE = 0.5
-"""Minimum share of the smallest node's cores of a large ask."""
+"""Share of the smallest node's cores from which an ask is large."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,16 +77,14 @@ class UtilisationFigures:
     """
 
     cores_percent: float
-    """Allocated share of all cores, on average over the run."""
+    """Average share of allocated cores over the run, in percent."""
     warm_cores_percent: float
-    """The same average after the warm-up."""
+    """Average share of allocated cores after the warm-up, in percent."""
     below_guarantee_seconds: float
-    """Seconds in which a queue had an ask that fitted in its guarantee, in all maxima and in the free cores
-    of the cluster; summed over queues.
-    """
+    """Seconds in which a queue had an ask that was due (see `is_due`), in total over all queues."""
     backlog_asks: int
     backlog_per_minute: float
-    """Growth of the backlog in asks per minute, over the second half."""
+    """Growth of the backlog over the second half of the run, in asks per minute."""
     large_asks: int
     large_p50_seconds: float
     large_max_seconds: float
@@ -117,7 +115,7 @@ class _WaitingAsk:
 
 @dataclass(slots=True)
 class _Usage:
-    """Cores in use, and their sum over time."""
+    """Cores in use now, and core seconds so far."""
 
     now: float
     cores: int = 0
@@ -166,7 +164,7 @@ class Simulation:
             BenchError: the core refused an item that it should accept.
         """
         self._submit_next(rounds(self._load.world))
-        # Sampled between two ends of allocations: the core has yet to allocate the room of the last one.
+        # Sampled between two ends of allocations: at an end, the freed resources are not yet reallocated.
         self._at(START + SAMPLE + STEP / 2, self._sample)
         if self._load.stopped:
             stop = START + seconds / 6
@@ -264,7 +262,7 @@ class Simulation:
                 raise BenchError(effect.reason)
 
     def _hear_answer(self, answer: ApplicationsAnswered) -> None:
-        """Send the asks of accepted applications; resubmit those that a stopped queue refused."""
+        """Send the asks of accepted applications; resubmit applications that a stopped queue refused."""
         for app_id in answer.accepted:
             self._ask(self._unanswered.pop(app_id))
         for refused in answer.rejected:
@@ -367,8 +365,8 @@ def played(load: LoadWorld, *, seed: int, seconds: float, reservations: bool) ->
 
 
 def is_due(queue: QueueReport, wanted: Resources) -> bool:
-    """True if an ask fits in the unused guarantee of the queue, in every maximum, and in the sum of the free
-    resources of the cluster.
+    """True if an ask fits into the unused guarantee of the queue, into every maximum, and into the total of
+    free resources of the cluster.
     """
     if not queue.guaranteed or queue.state != "Active":
         return False

@@ -47,7 +47,7 @@ MIXED = (
     _mixed("large", 6, (1, 1), (28_000, 28_000), (0.8, 1.2)),
     _mixed("web", 20, (8, 12), (500, 2_000), (0.5, 1.0)),
     _mixed("jobs", 12, (8, 12), (1_000, 2_000), (0.4, 0.8)),
-    # In each round more asks than the maximum lets run at once, but less work than it allows in a round.
+    # In each round: more asks than can run at once under the maximum, but less work than fits into the round.
     _mixed("capped", 4, (15, 20), (1_000, 1_000), (0.4, 0.6)),
     _mixed("spare", 12, (8, 12), (1_000, 2_000), (0.4, 0.8)),
 )
@@ -55,13 +55,13 @@ MIXED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoadWorld:
-    """A cluster with new work each minute; an operator may stop a queue for a while."""
+    """A cluster with new work each minute, and a queue that an operator may stop for a while."""
 
     name: str
     about: str
     world: World
     stopped: str = ""
-    """The queue that is stopped for 90 s after a sixth of the time; empty if no queue is stopped."""
+    """The queue that is stopped for `STOPPED_SECONDS` after a sixth of the run; empty for none."""
 
 
 def loads() -> tuple[LoadWorld, ...]:

@@ -1,4 +1,4 @@
-"""The messages of a scenario: configuration, nodes, applications, and asks ready to be sent."""
+"""The messages of a scenario: configuration, nodes, applications, and serialized asks."""
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,15 +22,15 @@ from licorne_tools.bench.scenarios import Scenario
 
 T = TypeVar("T")
 MI = 1024 * 1024
-# Two sizes of asks, so that the core cannot treat all asks as equal. Milli-cores and bytes.
+# Two sizes of asks in milli-cores and bytes, so that asks are not all equal.
 SIZES = ((100, 128 * MI), (200, 512 * MI))
 LARGEST = SIZES[-1]
-# The minimum for a node; some scenarios need more.
+# The minimum capacity of a node; some scenarios need more.
 NODE_VCORE, NODE_MEMORY = 32_000, 128 * 1024 * MI
 UNPLACEABLE = 100
 APPS_AHEAD = 10
 USERS = 1000
-"""Number of users, who own applications in turn; each has a limit that is counted and never blocks."""
+"""Number of users, who own the applications in turn; each has a limit that is never reached."""
 LIMIT = {"memory": "1Pi", "vcore": "100M"}
 HIGH_PRIORITY = 10
 PREDICATE_CLASS = {"licorne/predicate-class": "bench"}
@@ -73,7 +73,7 @@ def config(
 ) -> str:
     """A configuration with these queues below root, open to all users.
 
-    `limits` and `properties` are those of root, and `rules` the placement rules. All partitions are equal.
+    `limits` and `properties` are for root, `rules` are placement rules. All partitions are equal.
     """
     open_root: dict[str, Any] = {"name": "root", "submitacl": "*", "properties": properties or {}}
     root = {**open_root, "queues": queues, "limits": limits}
@@ -94,10 +94,10 @@ def nodes(
     action: NodeInfo.ActionFromRM.ValueType = NodeInfo.CREATE,
     full_at: int = 0,
 ) -> Iterator[NodeInfo]:
-    """The nodes: large enough for everything, or full with `full_at` asks of the larger size.
+    """The nodes: large enough for all asks, or full with `full_at` asks of the larger size.
 
-    A full node has half an ask's room left, so that the cluster as a whole is not full, and the nodes stop
-    the next ask rather than the maximum of root.
+    Half an ask's resources remain free on a full node. So the nodes block the next ask, and not the maximum
+    of root.
     """
     vcore, memory = LARGEST
     if full_at:
@@ -134,12 +134,12 @@ def app_names(scenario: Scenario) -> Iterator[tuple[str, str]]:
 
 
 def user_name(number: int) -> str:
-    """The name of a user, for any number."""
+    """The name of the user with this number; numbers from `USERS` on repeat the users."""
     return f"user-{number % USERS:04}"
 
 
 def application(queue: str, name: str, number: int = 0) -> AddApplicationRequest:
-    """An application; its user follows from `number`."""
+    """An application of the user with this number."""
     user = user_name(number)
     return AddApplicationRequest(
         applicationID=name,
@@ -179,7 +179,7 @@ def ahead_names() -> list[str]:
 
 
 def unplaceable(app: str) -> Iterator[Allocation]:
-    """Asks larger than any node, each of another size: half in `app`, half in the applications ahead."""
+    """Asks larger than any node, each of a different size: half in `app`, half in the applications ahead."""
     ahead = ahead_names()
     for number in range(UNPLACEABLE):
         name = app if number % 2 else ahead[number // 2 % len(ahead)]

@@ -4,4 +4,4 @@
 """
 
 COMMANDS = {"bench": ("licorne_tools.commands.command", "measure the core over gRPC")}
-"""The command: its module, and its line in the help."""
+"""The command, with its module and its line in the help."""

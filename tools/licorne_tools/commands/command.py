@@ -1,4 +1,4 @@
-"""`licorne bench`: its arguments, and the choice of a bench."""
+"""`licorne bench`: its arguments, and the choice of a benchmark."""
 
 import argparse
 from pathlib import Path
@@ -49,7 +49,7 @@ PAIRS = 3
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of `licorne bench`."""
+    """Add the arguments of `licorne bench`."""
     about = {item.name: item.about for item in SCENARIOS.values()}
     for each in MEASURED_ALONE:
         about |= each.ALONE.scenarios
@@ -121,7 +121,7 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns 0, 2 after a failure, 130 after an interrupt, or 1 for invalid arguments.
 
-    Results before a failure are printed.
+    Results from before a failure are printed.
     """
     args.runs = args.runs or (1 if args.against is None and args.report is None else PAIRS)
     try:

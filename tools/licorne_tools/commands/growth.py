@@ -15,7 +15,7 @@ from licorne_tools.commands.report import Report, wanted
 
 NAME = "growth"
 GROWTH = {NAME: "cost per allocation while one thing grows tenfold, twice"}
-"""The scenario and its description. `all` does not include this scenario."""
+"""The scenario and its description; `all` does not include it."""
 
 ALONE = Alone(
     GROWTH,
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     written only if all have succeeded.
 
     Raises:
-        UsageError: the arguments make no sense together.
+        UsageError: the arguments contradict each other.
     """
     dimensions = chosen(args)
     report = wanted(args)
@@ -57,7 +57,7 @@ def chosen(args: argparse.Namespace) -> list[Dimension]:
     """The dimensions to measure, in the order of the catalogue.
 
     Raises:
-        UsageError: the arguments make no sense together.
+        UsageError: a dimension is unknown, or a report is requested for only some dimensions.
     """
     if args.only is None:
         return list(DIMENSIONS.values())
@@ -79,7 +79,7 @@ def tell(dimension: Dimension, progress: Progress, point: Point) -> None:
 
 
 def show(growths: list[Growth], *, as_data: bool) -> None:
-    """Print a table, or an array of objects."""
+    """Print a table or, with `as_data`, an array of JSON objects."""
     if as_data:
         print_json([as_json(growth) for growth in growths])
         return

@@ -28,7 +28,7 @@ ISOLATION = {
     NEIGHBOUR: "latency of one RM beside attacks of another, each in turn",
     MANY_RMS: "latency of 1, 10, 100, 250 and 500 RMs, and beside a flood",
 }
-"""The scenarios and their descriptions. `all` does not include these scenarios."""
+"""The scenarios and their descriptions; `all` does not include them."""
 
 COLUMNS = {
     NEIGHBOUR: {
@@ -60,8 +60,8 @@ COLUMNS = {
         "CLIENT US": "many_client_cpu_us",
     },
 }
-"""The columns of the tables, and their measures. Times are in milliseconds; US is microseconds of CPU for an
-ask, and % the share of a core, without asks and with many.
+"""The columns of the tables, and their measures. Times are in milliseconds; US is microseconds of CPU per
+ask, and % the share of a core.
 """
 
 ALONE = Alone(
@@ -72,7 +72,7 @@ ALONE = Alone(
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments for only these benches."""
+    """Add the arguments that only these scenarios have."""
     add = group.add_argument
     add("--attack", choices=ATTACKS, metavar="NAME", help=f"one of {', '.join(ATTACKS)}")
     add("--rms", type=positive, metavar="N", help="manyrms: so many RMs only")
@@ -82,10 +82,10 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 
-    A failed line is reported and left out of the table; the others are measured.
+    A failed row is reported and left out of the table; other rows are measured.
 
     Raises:
-        UsageError: the arguments make no sense together.
+        UsageError: the arguments contradict each other.
     """
     progress = Progress()
     chosen(args, progress)
@@ -126,10 +126,10 @@ def rms_of(scenario: str, progress: Progress) -> Iterator[Path | None]:
 
 
 def chosen(args: argparse.Namespace, progress: Progress, path: Path | None = None) -> list[TargetLine]:
-    """The rows of the table; the program at `path` runs the RMs of `manyrms`.
+    """The rows of the table; the program at `path`, or if None this process, runs the RMs of `manyrms`.
 
     Raises:
-        UsageError: the arguments make no sense together.
+        UsageError: the arguments contradict each other.
     """
     name = args.scenario
     other = "rms" if name == NEIGHBOUR else "attack"
@@ -165,7 +165,7 @@ def one_run(line: TargetLine) -> Run:
 
 
 def show(args: argparse.Namespace, results: Sequence[Result]) -> None:
-    """Print a table, or an array of objects."""
+    """Print a table or, with `--json`, an array of objects."""
     if args.json:
         print_json([as_json(args.scenario, line, runs) for line, runs in results])
         return

@@ -25,7 +25,7 @@ ALONE = Alone(
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments for only this bench."""
+    """Add the arguments that only this scenario has."""
     group.add_argument(
         "--shape",
         choices=(*SHAPES, ALL),
@@ -38,11 +38,11 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 
-    A failed row is reported, and printed with the runs made so far; the others are measured. A report is
-    written only if all have succeeded.
+    A failed row is reported, and printed with its runs so far; other rows are measured. A report is written
+    only if all rows have succeeded.
 
     Raises:
-        UsageError: the arguments make no sense together.
+        UsageError: the arguments contradict each other.
     """
     chosen, kinds = lines_of(args), kinds_of(args)
     report = wanted(args)
@@ -70,7 +70,7 @@ def lines_of(args: argparse.Namespace) -> list[Line]:
     """The rows to measure.
 
     Raises:
-        UsageError: the arguments make no sense together.
+        UsageError: the arguments contradict each other.
     """
     if args.shape != ALL:
         return lines(args.shape or LINES[0].shape, args.rate or FLOOD, args.nodes, args.pods)
@@ -102,10 +102,10 @@ async def measure(
     results: Mapping[SchedulerKind, list[Found]],
     progress: Progress,
 ) -> None:
-    """Make all runs of a row on one control plane, and print each at its end.
+    """Make all runs of a row on one control plane; adds each to `results`, and prints it.
 
     Raises:
-        BenchError: a run fails; the earlier ones are in the results.
+        BenchError: a run fails; earlier runs are in `results`.
     """
     async with prepared(line, progress) as bench:
         for number, kind in turns(kinds, args.runs):
@@ -134,7 +134,7 @@ def told(found: Found) -> str:
 
 
 def show(results: Mapping[Line, Results], *, as_data: bool) -> None:
-    """Print the tables, or an array with an object for each line."""
+    """Print the tables or, with `as_data`, an array with a JSON object for each row."""
     if as_data:
         print_json([as_json(line, found) for line, found in results.items()])
         return

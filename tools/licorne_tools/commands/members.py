@@ -1,4 +1,4 @@
-"""`licorne bench workers` and `licorne bench failover`: several members, and the failure of one."""
+"""`licorne bench workers` and `licorne bench failover`: several members, and the failure of an owner."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ from licorne_tools.commands.outcome import Alone, Outcome, each, shown
 
 WORKERS, FAILOVER = "workers", "failover"
 COUNTS = {WORKERS: (1, 2, 4), FAILOVER: (2,)}
-"""Numbers of workers, or of members that may own the RM, unless the arguments give a number."""
+"""Default numbers of workers, or of members that may own the RM."""
 
 LOCAL, ETCD = "local", "etcd"
 
@@ -30,7 +30,7 @@ MEMBERS = {
     WORKERS: f"{RMS} RMs on 1, 2 and 4 workers",
     FAILOVER: "time from the death of an owner on, of an RM with 20,000 allocations",
 }
-"""The scenarios and their descriptions. `all` does not include these scenarios."""
+"""The scenarios and their descriptions; `all` does not include them."""
 
 COLUMNS = {
     WORKERS: {
@@ -78,7 +78,7 @@ class WorkersLine:
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments for only these benches."""
+    """Add the arguments that only these scenarios have."""
     add = group.add_argument
     add("--workers", type=positive, metavar="N", help="so many workers only, or so many members with --store")
     add("--kills", type=positive, metavar="N", help=f"failover: deaths of owners ({KILLS})")
@@ -92,7 +92,7 @@ def add_arguments(group: argparse._ArgumentGroup) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 
-    A failed row is reported and left out of the table; the others are measured.
+    A failed row is reported and left out of the table; other rows are measured.
     """
     if args.scenario == WORKERS and args.store is not None:
         raise UsageError(f"--store is for {FAILOVER} only")
@@ -135,7 +135,7 @@ def one_run(args: argparse.Namespace, line: WorkersLine, progress: Progress) -> 
 
 
 def show(args: argparse.Namespace, results: Mapping[WorkersLine, Sequence[Run]]) -> None:
-    """Print a table, or an array of objects."""
+    """Print a table or, with `--json`, an array of objects."""
     if args.json:
         print_json([as_json(args, line, runs) for line, runs in results.items()])
         return

@@ -1,4 +1,4 @@
-"""Common parts of benches on the command line: options, a line of progress, failures and exit codes."""
+"""Common parts of all benchmark commands: options, a progress line, failures and exit codes."""
 
 import argparse
 import sys
@@ -21,8 +21,8 @@ INTERRUPTED = 130
 class Outcome:
     """The exit code so far. Each piece of work is a block `with outcome:`.
 
-    A failure of the bench, or Ctrl-C, ends the block and is reported; execution continues after the block.
-    Any other exception is a bug, and is raised.
+    A failure of the benchmark, or Ctrl-C, ends the block and is reported; execution continues after the
+    block. Any other exception is a bug, and is raised.
     """
 
     code: int
@@ -70,7 +70,7 @@ N = TypeVar("N", bound=Named)
 
 
 def each(scenario: str, items: Sequence[N], progress: Progress, outcome: Outcome) -> Iterator[N]:
-    """The items of a scenario, each announced; no more after an interrupt."""
+    """The items of a scenario, each with its progress; ends after an interrupt."""
     for number, item in enumerate(items, start=1):
         progress.begin(f"{scenario} {item.name}, {number} of {len(items)}")
         yield item
@@ -79,12 +79,12 @@ def each(scenario: str, items: Sequence[N], progress: Progress, outcome: Outcome
 
 
 PER_SECOND = 4
-"""Refreshes of the progress line per second: few, as the client of the benchmark is in this process."""
+"""Refreshes of the progress line per second: few, because the benchmark's client is in this process."""
 
 
 @contextmanager
 def shown(progress: Progress) -> Iterator[None]:
-    """Show the progress line during the block, below all messages; only on a terminal."""
+    """Show a progress line below all messages during the block, if stderr is a terminal."""
     if not is_terminal(sys.stderr):
         yield
         return
@@ -107,7 +107,7 @@ OF_PREDICATES = ("untagged", "refuse", "answer_after", "table")
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Scenarios that run alone: their descriptions by name, their own options, and forbidden options."""
+    """Scenarios that run alone: descriptions by name, options that only they have, and refused options."""
 
     scenarios: Mapping[str, str]
     own: tuple[str, ...]
@@ -150,5 +150,5 @@ def chosen_alone(args: argparse.Namespace, every: Sequence[Alone]) -> int | None
 
 
 def given(args: argparse.Namespace, names: tuple[str, ...]) -> list[str]:
-    """Those of the named options that are given."""
+    """The given options among `names`, as on the command line."""
     return [f"--{name.replace('_', '-')}" for name in names if getattr(args, name) is not None]

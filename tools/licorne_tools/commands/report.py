@@ -31,7 +31,7 @@ VALUES = (
     "against",
 )
 FLAGS = ("untagged", "table", "pictures")
-"""Names of the arguments that determine the measurement."""
+"""Names of the arguments, with and without a value, that determine the measurement."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,12 @@ class Report:
     folder: Path
     command: str
     drawn: bool = False
-    """True if pictures are drawn too."""
+    """True to draw pictures too."""
 
     def write(
         self, results: Iterable[tuple[Scenario, Sequence[Sequence[Run]]]], builds: Sequence[Build]
     ) -> None:
-        """Write the runs of each scenario, of one or two sides, and print the name of the file.
+        """Write the runs of each scenario, for one or two servers, and print the name of the page.
 
         Raises:
             BenchError: the page cannot be written.
@@ -55,7 +55,7 @@ class Report:
         self.put(section(measured, builds, self.command, drawn=self.drawn))
 
     def put(self, section: Section) -> None:
-        """Write a section, and print the name of the file.
+        """Write a section, and print the name of the page.
 
         Raises:
             BenchError: the page cannot be written.
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def wanted(args: argparse.Namespace) -> Report | None:
-    """The report that the arguments request; None if they request none.
+    """The report that the arguments request; None without `--report`.
 
     Raises:
         UsageError: pictures cannot be drawn, or the folder cannot be written into.
@@ -100,7 +100,7 @@ def wanted(args: argparse.Namespace) -> Report | None:
 
 
 def need_matplotlib() -> None:
-    """Refuse pictures before anything is measured.
+    """Check before the measurement that pictures can be drawn.
 
     Raises:
         UsageError: matplotlib is not installed.
@@ -110,7 +110,7 @@ def need_matplotlib() -> None:
 
 
 def need_folder(folder: Path) -> None:
-    """Refuse a folder without write access before anything is measured. No file is left there.
+    """Check before the measurement that the folder can be written; no file is left there.
 
     Raises:
         UsageError: no file can be created in the folder, or the folder cannot be created.

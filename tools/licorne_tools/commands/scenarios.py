@@ -1,6 +1,6 @@
 """The scenarios chosen by the arguments of `licorne bench`, and their runs.
 
-With `--against` another checkout or form is measured alternately.
+With `--against`, another checkout or form is measured in turn.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def add_predicate_arguments(group: argparse._ArgumentGroup) -> None:
 
 
 def scenario_name(text: str) -> str:
-    """The argument type of a scenario that may be measured together with others."""
+    """Parse the name of a scenario that can be measured together with others."""
     if text not in SCENARIOS:
         raise argparse.ArgumentTypeError(f"{text} is no scenario that goes with others")
     return text
@@ -77,7 +77,7 @@ def chosen(args: argparse.Namespace) -> Sequence[Scenario]:
     """The scenarios to measure, in order.
 
     Raises:
-        UsageError: the arguments make no sense together.
+        UsageError: the arguments contradict each other.
     """
     names = named(args)
     if args.sort == FAIR:
@@ -187,9 +187,9 @@ def one_run(scenario: Scenario, options: Options, which: str) -> Run:
 
 
 def show(results: Sequence[Result], *, as_data: bool, several: bool) -> None:
-    """Print all results: a single scenario completely, several with a row each.
+    """Print all results: all measures of a single scenario, or a row for each of several.
 
-    Data is always complete: an object, or an array of objects.
+    With `as_data` print all measures as a JSON object, or as an array of objects.
     """
     if as_data:
         objects = [as_json(scenario, runs) for scenario, runs in results]
@@ -212,7 +212,7 @@ WHAT = (
 
 
 def add_against_argument(parser: argparse.ArgumentParser) -> None:
-    """The argument that names the other server."""
+    """Add the argument that names the other server."""
     parser.add_argument("--against", metavar="WHAT", help=WHAT)
 
 
@@ -225,7 +225,7 @@ def run_pairs(
     *,
     as_data: bool,
 ) -> int:
-    """Measure pairs of runs of each scenario, and print the results; returns the exit code."""
+    """Measure each scenario in pairs of runs, and print the results; returns the exit code."""
     outcome = Outcome()
     options.progress.begin("looking at both servers")
     with shown(options.progress), outcome:
@@ -276,7 +276,7 @@ def one_of_pair(scenario: Scenario, options: Options, side: Side, which: str) ->
 
 
 def builds(this: Build, other: Build) -> list[str]:
-    """A line for the build of each side."""
+    """Lines of output about the builds of both sides, with a note if they are equal."""
     lines = [
         f"{side.value + ':':<6} {build} ({build.folder})"
         for side, build in ((Side.THIS, this), (Side.OTHER, other))
@@ -289,9 +289,9 @@ def builds(this: Build, other: Build) -> list[str]:
 def show_pairs(
     results: Sequence[Compared], this: Build, other: Build, *, as_data: bool, several: bool
 ) -> None:
-    """Print the builds, and a table: a single scenario completely, several with the measures of an overview.
+    """Print the builds, and all measures of a single scenario, or a row for each of several.
 
-    Data is always complete: an object, or an array of objects.
+    With `as_data` print all measures as a JSON object, or as an array of objects.
     """
     if as_data:
         objects = [pairs_as_json(scenario, found, this, other) for scenario, found in results]

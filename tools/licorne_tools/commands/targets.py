@@ -1,4 +1,4 @@
-"""`licorne bench targets`: all measurements with a target, compared with the bare wire and the older core."""
+"""`licorne bench targets`: everything with a target, compared with the bare wire and the older core."""
 
 import argparse
 from collections.abc import Sequence
@@ -27,8 +27,7 @@ ALONE = Alone(
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns the exit code of `licorne bench`.
 
-    A report is written only if everything was measured; if Go is not installed, except the benchmarks of the
-    older core.
+    A report is written only if everything was measured. Without Go it lacks the benchmarks of the older core.
 
     Raises:
         UsageError: the report cannot be written.
@@ -63,7 +62,7 @@ def chosen(args: argparse.Namespace) -> list[Scenario]:
 def measure(
     scenarios: Sequence[Scenario], runs: int, options: Options, results: dict[Scenario, list[Run]]
 ) -> None:
-    """Run all scenarios alternately, so that changes of the machine affect server and echo alike."""
+    """Run all scenarios in turn, so that changes of the machine affect server and echo equally."""
     for number in range(1, runs + 1):
         for scenario in scenarios:
             found = one_run(scenario, options, f"run {number} of {runs}")
@@ -71,7 +70,7 @@ def measure(
 
 
 def compare(shapes: Sequence[Shape], pairs: int, progress: Progress, results: dict[Shape, Pairs]) -> None:
-    """Measure both cores alternately, in each shape; if Go is not installed, only print a note."""
+    """Measure both cores in turn in each shape; if Go is not installed, only print a note."""
     command = go()
     if command is None:
         say("without the older core: its benchmarks need Go, and no program go is on the PATH")
@@ -91,7 +90,7 @@ def compare(shapes: Sequence[Shape], pairs: int, progress: Progress, results: di
 
 
 def show(results: dict[Scenario, list[Run]], compared: dict[Shape, Pairs], *, as_data: bool) -> None:
-    """Print the tables, or an array with an object for each scenario and shape."""
+    """Print the tables or, with `as_data`, an array with a JSON object for each scenario and shape."""
     if as_data:
         of_scenarios = [as_json(scenario, runs) for scenario, runs in results.items()]
         print_json([*of_scenarios, *(shape_as_json(shape, pairs) for shape, pairs in compared.items())])

@@ -16,7 +16,7 @@ from licorne_tools.commands.outcome import Alone, Outcome, shown
 
 NAME = "utilisation"
 UTILISATION = {NAME: "share of a cluster that is used in an hour, with and without reservations"}
-"""The scenario and its description. `all` does not include this scenario."""
+"""The scenario and its description; `all` does not include it."""
 
 SEED = 1
 MINUTES = 60
@@ -44,7 +44,7 @@ ALONE = Alone(
 
 
 class Played(NamedTuple):
-    """A load, True if nodes were reserved, and the figures by seed."""
+    """A load, whether nodes could be reserved, and the figures by seed."""
 
     load: LoadWorld
     reservations: bool
@@ -52,7 +52,7 @@ class Played(NamedTuple):
 
 
 def add_arguments(group: argparse._ArgumentGroup) -> None:
-    """Add the arguments for only this bench."""
+    """Add the arguments that only this scenario has."""
     add = group.add_argument
     add("--seed", type=int, metavar="N", help=f"how long allocations run ({SEED})")
     add("--seeds", type=positive, metavar="N", help="so many, from --seed on (1)")
@@ -89,7 +89,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def show(found: list[Played], minutes: int, *, as_data: bool) -> None:
-    """Print a table, or an array with an object for each seed."""
+    """Print a table or, with `as_data`, an array with a JSON object for each load and seed."""
     if as_data:
         print_json([as_json(each, seed, minutes) for each in found for seed in each.figures])
         return
@@ -100,7 +100,7 @@ def show(found: list[Played], minutes: int, *, as_data: bool) -> None:
 
 
 def line(played_: Played) -> list[str]:
-    """The cells of a load; for several seeds the median with the minimum and the maximum."""
+    """The cells of a row; for several seeds, medians with minimum and maximum."""
     load, reservations, figures = played_
     runs = list(figures.values())
     hidden = () if any(run.large_asks for run in runs) else OF_LARGE

@@ -1,4 +1,4 @@
-"""A client of an API server, by paths: objects as JSON, watches, and metrics."""
+"""A client of an API server: objects as JSON, watches, and metrics, by path."""
 
 import json
 import ssl
@@ -17,16 +17,16 @@ MERGE, STRATEGIC, APPLY = (
     "application/strategic-merge-patch+json",
     "application/apply-patch+yaml",
 )
-"""Content types of the kinds of patches."""
+"""Content types of merge patches, strategic merge patches and server-side apply."""
 LONGEST_LINE = 16 * 1024 * 1024
 """Maximum number of bytes of an object in a watch."""
 
 
 class ApiRefused(BenchError):
-    """A request that the API server has answered with an error."""
+    """The API server has answered a request with an error."""
 
     def __init__(self, status: int, reason: str, text: str) -> None:
-        """Create the error with the HTTP status, Kubernetes' word for the reason, and the message."""
+        """Store the HTTP status, and the reason and message of Kubernetes' answer."""
         super().__init__(f"{status} {reason}: {text}")
         self.status = status
         self.reason = reason
@@ -41,7 +41,7 @@ class Api:
         self._url = url
 
     async def get(self, path: str, **query: str) -> Json:
-        """An object, or a list of them. Raises as `request` does."""
+        """An object or a list. Raises ApiRefused and BenchError like `request`."""
         return await self.request("GET", path, query=query)
 
     async def create(self, path: str, item: Json) -> Json:
@@ -57,7 +57,7 @@ class Api:
         return await self.request("PATCH", path, item, kind=kind, query=query)
 
     async def delete(self, path: str, **options: Any) -> Json:
-        """Delete an object, or all of a list. `options` are of DeleteOptions. Raises as `request` does."""
+        """Delete an object or a list, with `options` as DeleteOptions. Raises as `request` does."""
         return await self.request("DELETE", path, options or None)
 
     async def request(
@@ -93,7 +93,7 @@ class Api:
         return document
 
     async def text(self, path: str) -> str:
-        """The text at a path that is not JSON, such as `/readyz` or `/metrics`; empty without an answer."""
+        """The text at a path such as `/readyz` or `/metrics`; empty if there is no answer."""
         try:
             async with self._session.get(self._url + path) as answer:
                 return await answer.text() if answer.status == 200 else ""
@@ -103,13 +103,13 @@ class Api:
     async def watch(self, path: str, **query: str) -> AsyncGenerator[tuple[str, Json], None]:
         """Changes of a list, with the kind of each, until the server ends the watch.
 
-        Without `resourceVersion` the existing objects are first.
+        Without `resourceVersion` the watch begins with all existing objects.
 
         Raises:
-            ApiRefused: the watch cannot start or continue; status 410 means that it is too old.
+            ApiRefused: the watch cannot start or continue; with status 410 its `resourceVersion` is too old.
             BenchError: there is no answer.
         """
-        # From the cached list: for bookmarks, the API server would need a newer etcd than Debian's.
+        # Version 0 reads from the cache: streamed lists would need a newer etcd than Debian's.
         params = {"watch": "1", "resourceVersion": "0", **query}
         endless = aiohttp.ClientTimeout(total=None)
         async with self._session.get(
@@ -125,7 +125,7 @@ class Api:
 
 
 def _refused(status: int, document: Json | None) -> ApiRefused:
-    """The error of an answer, which may have no document."""
+    """The error for an answer with this status; `document` is None if it has no JSON."""
     told = document or {}
     return ApiRefused(status, told.get("reason", ""), told.get("message", ""))
 

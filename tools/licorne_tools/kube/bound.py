@@ -1,6 +1,6 @@
 """Run a program that ends with its parent: ``python -I -S bound.py COMMAND...`` (Linux).
 
-The file is run by its path, imports none of Licorne's packages, and executes the program in its own process.
+The file is run by its path and imports nothing of Licorne. Its process becomes that of the program.
 """
 
 import ctypes
@@ -9,7 +9,7 @@ import signal
 import sys
 
 PR_SET_PDEATHSIG = 1
-"""See prctl(2); it stays over execve(2)."""
+"""See prctl(2); the setting is preserved across execve(2)."""
 
 if __name__ == "__main__":
     # SIGKILL, because an API server that gets SIGTERM after the end of its etcd waits for etcd forever.

@@ -1,4 +1,4 @@
-"""`make kube`: a control plane with Licorne, for `kubectl` on this machine, until an interrupt."""
+"""`make kube`: run a control plane with a scheduler, for `kubectl` on this machine, until an interrupt."""
 
 import argparse
 import asyncio

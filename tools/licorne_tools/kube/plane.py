@@ -1,7 +1,7 @@
-"""A control plane on free ports of loopback: etcd, API server, controllers, and KWOK in place of kubelets.
+"""A control plane on free loopback ports: etcd, API server, controllers, and KWOK in place of kubelets.
 
-The API server has its default admission plugins, and RBAC. Its caller is an administrator with a token. KWOK
-reports that nodes are ready, and that bound pods run.
+The API server has its default admission plugins and RBAC. Its administrator has a token. KWOK reports nodes
+as ready, and bound pods as running.
 """
 
 import asyncio
@@ -39,8 +39,8 @@ class PlaneOptions:
 
     Attributes:
         flags: additional flags of programs, by their names.
-        tokens: additional callers: user and group by token. `admin` is a member of `system:masters`.
-        controllers: False for an API server alone: no controllers and no KWOK.
+        tokens: user and group of additional callers, by token.
+        controllers: False to run only etcd and the API server, without controllers and KWOK.
     """
 
     flags: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -53,14 +53,14 @@ class Plane:
     """A running control plane.
 
     Attributes:
-        folder: the folder of its files and logs; it is removed with the control plane.
+        folder: the folder of files and logs, which is removed at the end.
         url: the address of the API server.
         kubeconfig: the kubeconfig of the administrator.
-        authority: the file for verifying the API server's certificate.
+        authority: the file of the CA that verifies the API server's certificate.
         token: the token of the administrator.
-        etcd: `http://HOST:PORT` of its etcd.
+        etcd: `http://HOST:PORT` of etcd.
         api: a client of the administrator.
-        processes: its programs, and all others that are started with it.
+        processes: the programs of the control plane, and all others that are started for it.
     """
 
     folder: Path
@@ -90,7 +90,7 @@ class Plane:
         await self.api.patch(f"/api/v1/nodes/{name}/status", status)
 
     async def _until_ready(self, names: set[str]) -> None:
-        """Wait until all these nodes are ready, and do not have the taint of new nodes any more."""
+        """Wait until all these nodes are ready and without the taint of new nodes."""
         async with aclosing(self.api.watch("/api/v1/nodes")) as changes:
             async for _, found in changes:
                 conditions = {one["type"]: one["status"] for one in found["status"].get("conditions", ())}
@@ -104,7 +104,7 @@ class Plane:
 async def running_plane(
     options: PlaneOptions | None = None, progress: Progress | None = None
 ) -> AsyncIterator[Plane]:
-    """Start a control plane for the duration of the block; programs that are not cached are built.
+    """Start a control plane for the duration of the block, and build programs that are not cached.
 
     Raises:
         BenchError: a program is missing, cannot be built, or does not start.
@@ -196,7 +196,7 @@ def _controllers(plane: Plane, programs: Mapping[str, Path], options: PlaneOptio
         "--node-lease-duration-seconds=120",
         *options.flags.get(KWOK, ()),
     ]
-    # A namespace accepts pods only after the controllers have created its service account.
+    # A namespace accepts pods once the controllers have created its default service account.
     account = partial(_is_there, plane.api, "/api/v1/namespaces/default/serviceaccounts/default")
     return [Program(CONTROLLERS, manager, account), Program(KWOK, kwok, _at_once)]
 
@@ -214,7 +214,7 @@ async def _is_there(client: Api, path: str) -> bool:
 
 
 async def says(url: str, text: str) -> bool:
-    """True if a page contains the text. The certificate is not verified yet."""
+    """True if the page at `url` contains `text`; the server's certificate is not verified."""
     anybody = ssl.create_default_context()
     anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
     try:

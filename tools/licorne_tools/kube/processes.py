@@ -1,4 +1,4 @@
-"""Programs, each in its own process with a log: they can be started, ended, paused, and started again."""
+"""Programs, each in its own process with a log, which can be started, ended, paused and restarted."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ SHOWN_LINES = 15
 BOUND = Path(__file__).with_name("bound.py")
 
 Check = Callable[[], Coroutine[Any, Any, bool]]
-"""Returns True once a program can be used."""
+"""Returns True once a program is ready."""
 
 
 @dataclass(slots=True)
@@ -33,16 +33,16 @@ class Program:
     environment: Mapping[str, str] = field(default_factory=dict)
     process: asyncio.subprocess.Process | None = None
     begun: int = 0
-    """Number of bytes in its log when it was started last."""
+    """Size of the log in bytes at the last start."""
     spent: float = 0.0
-    """CPU seconds of its earlier processes."""
+    """CPU seconds of earlier processes of the program."""
 
 
 class Processes:
-    """Programs by name. The one started last is ended first."""
+    """Programs by name, which `close` ends in reverse order of their first starts."""
 
     def __init__(self, folder: Path) -> None:
-        """Write logs into the folder, a file for each program."""
+        """Write the log of each program to a file in `folder`."""
         self._folder = folder
         self._programs: dict[str, Program] = {}
 
@@ -73,7 +73,7 @@ class Processes:
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
-                # In its own process group: this process handles interrupts, and stops the programs in order.
+                # In its own process group, so that an interrupt reaches only this process, which ends all.
                 process_group=0,
             )
         try:
@@ -87,7 +87,7 @@ class Processes:
             raise BenchError(text) from None
 
     async def stop(self, name: str, *, kill: bool = False) -> None:
-        """End a program, gracefully or with a kill; no effect if it does not run."""
+        """End a program with SIGTERM, or with SIGKILL if `kill`; no effect if it does not run."""
         program = self._programs[name]
         process = program.process
         if process is None or process.returncode is not None:
@@ -95,7 +95,7 @@ class Processes:
         # The process may end by itself at any moment.
         with suppress(OSError):
             program.spent += cpu_seconds(process.pid)
-            # A paused process would not handle the signal.
+            # A paused process handles the signal only after SIGCONT.
             process.send_signal(signal.SIGCONT)
             process.send_signal(signal.SIGKILL if kill else signal.SIGTERM)
         try:

@@ -25,7 +25,7 @@ SHIM, OLDER_SHIM, LOAD = "licorne-k8shim", "yunikorn-scheduler", "kubeload"
 
 @dataclass(frozen=True, slots=True)
 class ProgramSource:
-    """Source of a program: a Go module of this checkout, and a package on which it depends."""
+    """Source of a program: a Go module of this checkout, and the main package in it or its dependencies."""
 
     module: Path
     package: str
@@ -41,7 +41,7 @@ SOURCES: Mapping[str, ProgramSource] = {
     LOAD: ProgramSource(SHIMS, "./cmd/kubeload"),
     OLDER_SHIM: ProgramSource(SHIMS, "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"),
 }
-# The version that programs report, and with which others compare their own.
+# Link flags that set the version: programs report it, and compare it with that of others.
 LINKED = " ".join(
     (
         "-s -w",
@@ -55,7 +55,7 @@ LINKED = " ".join(
 
 
 def missing() -> list[str]:
-    """The missing ones of the programs that are not built: Go, etcd and openssl."""
+    """The required commands that are not installed: Go, etcd or openssl."""
     return [name for name in ("go", ETCD, "openssl") if shutil.which(name) is None]
 
 
@@ -63,7 +63,7 @@ def check() -> None:
     """Check that Go, etcd and openssl are installed.
 
     Raises:
-        BenchError: one of them is not; the text says which one, and where to get it.
+        BenchError: a command is missing; the text has its name and source.
     """
     where = {
         "go": "Go 1.26 or newer",
@@ -75,7 +75,7 @@ def check() -> None:
 
 
 def built(names: Sequence[str], progress: Progress | None = None) -> dict[str, Path]:
-    """The programs with these names; building them takes some minutes, unless they are cached.
+    """The paths of programs by name; a program that is not cached takes minutes to build.
 
     Raises:
         BenchError: Go is not installed, or a program cannot be built.
@@ -88,7 +88,7 @@ def _built(name: str, progress: Progress | None) -> Path:
     source = SOURCES[name]
     folder = cache() / (_digest(source.module) if source.module.is_relative_to(MODULES) else "shims")
     program = folder / name
-    # Programs of the checkout are always built: Go knows what has changed.
+    # Programs of the checkout are always rebuilt, because Go detects changes by itself.
     if program.exists() and source.module.is_relative_to(MODULES):
         return program
     if progress is not None:
@@ -109,7 +109,7 @@ def _built(name: str, progress: Progress | None) -> Path:
     if done.returncode != 0:
         text = "\n".join(done.stderr.splitlines()[-SHOWN_LINES:])
         raise BenchError(f"{name} cannot be built:\n{text}")
-    # Atomic: two concurrent builds both leave a complete program.
+    # An atomic replacement: even after concurrent builds the program is complete.
     made.replace(program)
     return program
 
@@ -120,7 +120,7 @@ def cache() -> Path:
 
 
 def _digest(module: Path) -> str:
-    """Digest of everything that a program depends on: versions of modules and of Go, and link options."""
+    """Digest of the versions of modules and Go, and of the link flags, on which a program depends."""
     digest = hashlib.sha256(LINKED.encode())
     for name in ("go.mod", "go.sum"):
         digest.update((module / name).read_bytes())

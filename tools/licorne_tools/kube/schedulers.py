@@ -1,4 +1,4 @@
-"""Schedulers of pods on a control plane: the shim with Licorne or with the older core, and kube-scheduler."""
+"""Schedulers on a control plane: the shim with Licorne, the shim with the older core, and kube-scheduler."""
 
 import asyncio
 import sys
@@ -18,7 +18,7 @@ LICORNE = "licorne"
 NAMESPACE = "yunikorn"
 """Namespace of the shim and of its config maps."""
 STARTED = "scheduler state initialized"
-"""Log message of both shims after they have received the state of the cluster."""
+"""Log message of both shims once they have received the state of the cluster."""
 
 
 class SchedulerKind(Enum):
@@ -35,9 +35,9 @@ class Scheduler:
 
     Attributes:
         name: the `schedulerName` of its pods.
-        programs: its programs on the plane, the server before the shim.
-        target: `HOST:PORT` of Licorne's gRPC server; empty for the others.
-        page: the address of Licorne's HTTP server; empty for the others.
+        programs: names of its programs, the server before the shim.
+        target: `HOST:PORT` of Licorne's gRPC server; empty for other schedulers.
+        page: the address of Licorne's HTTP server; empty for other schedulers.
     """
 
     kind: SchedulerKind
@@ -47,7 +47,7 @@ class Scheduler:
     page: str = ""
 
     def cpu_seconds(self, plane: Plane) -> float:
-        """CPU seconds of its programs so far."""
+        """CPU seconds of the scheduler's programs so far."""
         return sum(map(plane.processes.cpu_seconds, self.programs))
 
     async def stop(self, plane: Plane) -> None:
@@ -65,10 +65,10 @@ async def begin(
     serve: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Scheduler:
-    """Start a scheduler on the plane; it ends with the plane at the latest.
+    """Start a scheduler on a control plane, whose end also ends the scheduler.
 
-    `kubeconfig` is that of its account, by default the administrator's. `environment` is for a shim, and
-    `serve` are options of Licorne's server.
+    `kubeconfig` is for the scheduler's account; None for the administrator's. `environment` is for a shim,
+    and `serve` has options of Licorne's server.
 
     Raises:
         BenchError: a program cannot be built, or does not start.
@@ -127,7 +127,7 @@ async def _kube_scheduler(plane: Plane, kubeconfig: Path, progress: Progress | N
         "--leader-elect=false",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
-        # As fast as the API server, and as the shim, which is allowed 1,000 requests a second.
+        # A limit above what the API server can handle; the shim has 1,000 requests per second.
         "--kube-api-qps=5000",
         "--kube-api-burst=5000",
     ]

@@ -108,7 +108,7 @@ def validated(
 
 @contextmanager
 def refused_by_line(name: str, stale: Callable[[grpc.RpcError], list[str]] | None = None) -> Iterator[None]:
-    """A block that sends a text; `name` is that of the text. A refusal has a line for each problem.
+    """A block that sends a text; `name` is the text's name. A refusal has a line for each problem.
 
     Raises:
         RefusedError: the text is invalid; or its base is stale, for which `stale` returns the lines.

@@ -52,7 +52,7 @@ P = TypeVar("P", bound=PageAnswer)
 
 
 def pages(call: Callable[..., P], request: PageRequest, timeout: float) -> Iterator[P]:
-    """All pages of a list; `request` is that for the first page."""
+    """All pages of a list; `request` is the request for the first page."""
     while True:
         page = call(request, timeout=timeout)
         yield page
@@ -74,7 +74,7 @@ MAY_BE_UNKNOWN = frozenset({grpc.StatusCode.NOT_FOUND, grpc.StatusCode.FAILED_PR
 
 
 def no_rm(args: argparse.Namespace, so: str = "") -> str:
-    """The message for no RM at all, with the consequence `so`, unless a silent member may have some.
+    """The message that there is no RM, with the consequence `so`; or that silent members may have RMs.
 
     A caller with a certificate or a token may have no right to see some RMs.
     """
@@ -257,7 +257,7 @@ def partitions_of(stub: StateStub, args: argparse.Namespace) -> list[str]:
 
 
 def partitions_named(stub: StateStub, args: argparse.Namespace) -> list[str]:
-    """The name of the partition in the arguments; without one, the names of all, see `partitions_of`."""
+    """The name of the partition in the arguments; without it, all names, see `partitions_of`."""
     return [chosen_partition(stub, args)] if args.partition else partitions_of(stub, args)
 
 

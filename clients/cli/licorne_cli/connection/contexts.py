@@ -56,7 +56,7 @@ class ContextError(Exception):
 
 @dataclass(slots=True)
 class Contexts:
-    """The content of the file: contexts by name, each with its values by key, and the current one's name."""
+    """The content of the file: contexts by name, each with values by key, and the current context's name."""
 
     current: str = ""
     by_name: dict[str, dict[str, str | bool]] = field(default_factory=dict)
@@ -183,7 +183,7 @@ def write(contexts: Contexts) -> None:
 
 
 def resolved(key: str, value: str | bool) -> str | bool | Path:
-    """The value as that of an option: files are relative to the folder of the contexts' file."""
+    """The value in the form of an option: files are relative to the folder of the contexts' file."""
     if key not in FILES:
         return value
     return path().parent / Path(str(value)).expanduser()

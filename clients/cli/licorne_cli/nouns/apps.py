@@ -1,4 +1,4 @@
-"""`licorne apps`: the applications of a partition, or one with its asks; `kill` ends applications.
+"""`licorne apps`: the applications of a partition, or one application with its asks; `kill` ends some.
 
 Filters are queue, user, group, state, and the reason for waiting.
 """

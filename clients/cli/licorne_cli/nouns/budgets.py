@@ -75,7 +75,7 @@ class BudgetRow(NamedTuple):
 
 
 def rows(budget: Budget) -> Iterator[BudgetRow]:
-    """The budget, then its RMs."""
+    """A row for the budget, then a row for each of its RMs."""
     yield BudgetRow(budget)
     for holding in budget.holdings:
         yield BudgetRow(budget, holding)

@@ -202,7 +202,7 @@ class Noun(Generic[T]):
         (self.show or self.print)(self.service(channel), args, args.name)
 
     def print(self, stub: Any, args: argparse.Namespace, name: str = "") -> None:
-        """Print the items that pass the filters, or those with the given name; with `-w`, continue."""
+        """Print the items that pass the filters, or those with the given name; with `-w` also changes."""
         partition = chosen_partition(stub, args) if self.partitioned else ""
         print_or_watch(self.listing, lambda: self.found(stub, args, partition, name), args)
 

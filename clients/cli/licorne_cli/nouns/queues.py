@@ -1,4 +1,4 @@
-"""`licorne queues`: the queues of a partition, or one with its descendants; `stop` and `start` queues."""
+"""`licorne queues`: the queues of a partition, or one queue with its descendants; `stop` and `start`."""
 
 import argparse
 from collections.abc import Iterator, Sequence

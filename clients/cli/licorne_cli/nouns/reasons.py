@@ -37,11 +37,11 @@ SUBJECTS: Mapping[str, str] = {
     "QUEUE_CLOSED": "{} closed until its opening hours",
     "MAXIMUM_HELD": "{} holds some of a maximum for a planned start",
 }
-"""By code of a check: what blocks asks, with a place for the subject."""
+"""By code of a check: the text about its blocker, with a place for the blocker's name."""
 
 
 def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
-    """Print why the asks wait to which the arguments refer."""
+    """Print the reasons why the asks of the partition, RM or queue in the arguments wait."""
     answer = reasons_of(stub, args, args.queue)
     if not answer.asks:
         check_queue(stub, args)

@@ -23,7 +23,7 @@ EXAMPLES = (
     ("licorne rms forget old-cluster --yes", "remove one that will not come back"),
 )
 NEAR = 0.8
-"""Fraction of a cap from which the cap is shown beside the count."""
+"""Fraction of a cap from which the cap is shown next to the count."""
 
 
 def count_cell(rm: ResourceManager, name: str) -> str:

@@ -37,7 +37,7 @@ MOST = 20_000
 """Maximum number of queues, of nodes and of applications that are read."""
 
 MOST_PARTITIONS = 50
-"""Maximum partitions whose queues, nodes and applications are read: those with most waiting asks."""
+"""Maximum number of partitions whose items are read: those with the most waiting asks."""
 
 MOST_RMS = 20
 """Maximum number of RMs whose configurations are requested."""

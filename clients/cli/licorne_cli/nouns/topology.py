@@ -177,7 +177,7 @@ def _named(domain: TopologyDomain) -> str:
 
 
 def largest(domains: Sequence[TopologyDomain]) -> Mapping[str, TopologyDomain]:
-    """For each level, the first domain with most slots."""
+    """For each level, the first domain with the most slots."""
     best: dict[str, TopologyDomain] = {}
     for domain in domains:
         if domain.level not in best or domain.slots > best[domain.level].slots:

@@ -193,7 +193,7 @@ def to_plain(value: Any) -> Any:
 
 
 def _plain_field(field: Any, value: Any) -> Any:
-    """The value of a field, given the field's type, which alone distinguishes enums from numbers."""
+    """The value of a field; only the field's type distinguishes enums from numbers."""
     if field.enum_type is None:
         return to_plain(value)
     names = field.enum_type.values_by_number

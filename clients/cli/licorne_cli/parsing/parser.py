@@ -42,7 +42,7 @@ class Parser(argparse.ArgumentParser):
         self.exit(self.get_default("usage_error") or USAGE, f"{self.prog}: {message}\n")
 
     def parse_line(self, given: Sequence[str]) -> argparse.Namespace:
-        """Parse the words. Options may be between words, which argparse alone does not accept.
+        """Parse the words. Options may be between words, which argparse by itself does not accept.
 
         Exits after an error, or after the output of `--help` and the like.
         """
@@ -247,7 +247,7 @@ def revision(text: str) -> int:
 
 
 def seconds(at_least: float) -> Callable[[str], float]:
-    """A finite number of seconds, at least `at_least`."""
+    """Make the parser of a finite number of seconds, at least `at_least`."""
 
     def read(text: str) -> float:
         value = float(text)
@@ -315,7 +315,7 @@ Arguments = Callable[[argparse.ArgumentParser], object]
 
 
 def argument(*names: str, **how: Any) -> Arguments:
-    """A word or an option, with the parameters of `ArgumentParser.add_argument`."""
+    """Make the function that adds a word or an option; parameters as in `ArgumentParser.add_argument`."""
     return lambda parser: parser.add_argument(*names, **how)
 
 

@@ -279,7 +279,7 @@ class TopApp(App[None]):
         self.screen.set_focus(self._queues)
 
     def action_unfilter(self) -> None:
-        """Show all queues."""
+        """Clear the filter, so that all queues are shown."""
         self._typing.value = ""
         self.action_keep_filter()
         self._view.want(text="")

@@ -187,7 +187,7 @@ def by_name(_: str) -> Order:
 
 
 def by_use(resource: str) -> Order:
-    """Order by used share, the highest first; without a resource, by that of each queue's dominant one."""
+    """Order by used share, the highest first; without a resource, each queue by its dominant resource."""
     return lambda node: (-node.use(resource or node.dominant()), node.name)
 
 

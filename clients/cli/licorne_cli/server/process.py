@@ -47,7 +47,7 @@ from licorne_cli.plugins import build_here
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The build of the command line alone; it has the attributes of a server's build except the form."""
+    """The build of only the command line; it has the attributes of a server's build except the form."""
 
     version: str
     python: str

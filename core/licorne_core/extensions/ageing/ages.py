@@ -42,7 +42,7 @@ class Ages:
             heapify(self._heap)
 
     def is_settled(self, top: int, now: float) -> bool:
-        """True if `follow` would change nothing, as most added or removed requests are not the oldest."""
+        """True if `follow` would change nothing, the usual case: most requests are not the oldest."""
         heap = self._heap
         return (
             top == self.top
@@ -53,7 +53,7 @@ class Ages:
         )
 
     def follow(self, top: int, now: float) -> None:
-        """Recompute all ages at `now`, in unix seconds; `top` is the highest priority of the requests."""
+        """Recompute bonus and next step at `now`, in unix seconds; `top` is the highest priority."""
         heap = self._heap
         while heap and not heap[0][1].is_pending:
             heappop(heap)

@@ -24,8 +24,8 @@ TIMER: Final = Timer(Due.EXTENSION, name=NAME)
 class AgeClock(Extension):
     """The pending asks by age of each application whose leaf has ageing, and their next steps.
 
-    Always true: the deadline of an application is that of its next step, or earlier, as it is seldom
-    moved; the partition has a timer for the first of them.
+    Always true: the deadline of an application is not after its next step; it is moved seldom, so it may
+    be earlier. The partition has a timer for the first deadline.
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
@@ -85,7 +85,7 @@ class AgeClock(Extension):
         return count
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """See `recount.py`."""
+        """Check the ages and the bonus of each application (`recount.py`)."""
         fires = self.timers.deadline(TIMER)
         for app in applications.values():
             terms: Ageing | None = app.leaf.settings.of(NAME)

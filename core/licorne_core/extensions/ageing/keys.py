@@ -16,7 +16,7 @@ STEPS: Final = 100
 
 
 def _read(text: str) -> Ageing | None:
-    """A gain for each duration with a maximum, such as ``1/1h max 50``; ``off`` for no ageing."""
+    """A gain for each duration, and a maximum, from a text such as ``1/1h max 50``; None for ``off``."""
     if text.strip().lower() == "off":
         return None
     gain, _, rest = text.partition("/")

@@ -1,4 +1,4 @@
-"""A4 for ageing: the bonus is right for some time before the application's next deadline."""
+"""A4 for ageing: bonuses follow from terms and pending asks, and each next step has a deadline."""
 
 from math import inf
 

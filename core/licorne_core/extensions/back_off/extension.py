@@ -49,7 +49,7 @@ class BackOffs(Extension):
         return stopped_meanwhile(app, partial(is_stopped, self.context)) if leaf.interests & self.bit else ()
 
     def pauses(self, leaf: Queue, app: Application, found: AskPlace | None, now: float) -> Blocker | None:
-        """Start a back-off if enough asks found no node; pending answers of the RM delay the decision."""
+        """Start a back-off if enough asks found no node; owed answers delay this. None if nothing blocks."""
         if not leaf.interests & self.bit:
             return None
         threshold: int = leaf.settings.of(self.name)
@@ -68,7 +68,7 @@ class BackOffs(Extension):
             self._ends.cancel(app)
 
     def pass_time(self, now: float, most: int) -> int:
-        """End due back-offs."""
+        """End at most `most` due back-offs; return their number."""
         count = 0
         while count < most and (app := self._ends.take_due(now)) is not None:
             count += 1

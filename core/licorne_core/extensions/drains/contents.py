@@ -17,7 +17,7 @@ class Contents(NamedTuple):
     stopping: int
     """Number of allocations that the RM was asked to stop, or will be asked to stop."""
     exempt: int
-    """Number of allocations that stay: foreign ones, and those of asks that require the node."""
+    """Number of allocations that are not stopped: foreign ones, and those of asks that require the node."""
 
 
 _GOING = STOPPING | VICTIMS

@@ -11,7 +11,7 @@ from licorne_core.values.ids import NodeId
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrainTerms:
-    """Pace of a drain: the last of `allocations` at its `start` is stopped by its `deadline`.
+    """Pace of a drain: of the `allocations` at its `start`, the last one is stopped at its `deadline`.
 
     Times are in unix seconds. If both are equal, all are stopped at once. Without a deadline no allocation is
     stopped: the drain waits until all have ended.
@@ -22,7 +22,7 @@ class DrainTerms:
     allocations: int
 
     def due(self, running: int) -> float:
-        """Time at which the next allocation is stopped, if `running` ones are not stopping.
+        """Time at which the next allocation is stopped, if `running` allocations are not being stopped.
 
         An allocation that ends by itself counts as stopped. An allocation added since is stopped at once.
         Without a deadline the time is infinite.
@@ -60,8 +60,8 @@ class SetNodeSchedulable(ExtensionCommand):
 class DrainNode(ExtensionCommand):
     """An operator cordons a node, and has its allocations stopped evenly over `seconds`.
 
-    If it is None, no allocation is stopped: the drain waits until all have ended. The drain replaces an
-    earlier one of the node.
+    If `seconds` is None, no allocation is stopped: the drain waits until all have ended. The drain replaces
+    an earlier one of the node.
     """
 
     partition: str
@@ -74,7 +74,7 @@ class DrainNode(ExtensionCommand):
 class NodeSchedulableSet(ExtensionEffect):
     """An operator has cordoned a node, or ended the cordon. `changed` is False if nothing changed.
 
-    `allocations` is their number on the node; they continue to run.
+    `allocations` is the number of allocations on the node, which continue to run.
     """
 
     changed: bool
@@ -83,7 +83,7 @@ class NodeSchedulableSet(ExtensionEffect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDrainBegun(ExtensionEffect):
-    """A node is cordoned, and its allocations are stopped by these terms; `exempt` allocations stay."""
+    """A node is cordoned, and its allocations, without `exempt` ones, are stopped by these terms."""
 
     terms: DrainTerms
     exempt: int

@@ -15,7 +15,7 @@ from licorne_core.values.ids import AppId
 
 
 class ElasticGangs(Extension):
-    """Elastic gangs of a partition, whose whole state is in their units."""
+    """Elastic gangs of a partition; all their state is in their units."""
 
     def units(self, tags: Mapping[str, str]) -> GangUnits | None:
         """The minimum and the steps, by the tags of a new application; None if its gang is not elastic."""

@@ -11,7 +11,7 @@ from licorne_core.views.fields import Added
 class ElasticReport:
     """Size of an elastic gang, in members: `size` run or are being started.
 
-    `leaving` of them are noticed, or are being stopped for others. A gang starts with `least` members
+    `leaving` of them are under notice, or are being stopped for others. A gang starts with `least` members
     together, and grows by `step` up to `most`, which is 0 if there is no maximum.
     """
 

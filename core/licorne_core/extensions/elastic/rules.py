@@ -6,7 +6,7 @@ from licorne_core.scheduling.rules import CheckContext, Checks, Rule, RulePlace
 
 
 class _BelowMaximum(Rule):
-    """The gang may grow. The search for a whole gang finds out if not, and reports it (`Elastic.lack`)."""
+    """The gang is below its maximum. Only the search for a whole gang tests this (`Elastic.lack`)."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> None:
         return None

@@ -29,11 +29,11 @@ class Elastic(GangUnits):
         self.size = 0
         """Number of booked members."""
         self.leaving = 0
-        """Number of booked members that are noticed, or are being stopped for others."""
+        """Number of booked members that are under notice, or are being stopped for others."""
         self._staying: list[Request] = []
-        """The other members in the order of booking, while `is_current`."""
+        """Members that are not leaving, in the order of booking; valid while `is_current`."""
         self._positions: dict[Request, int] = {}
-        """Their positions in this list."""
+        """Positions in `_staying`."""
 
     def add_booked(self, request: Request) -> None:
         """Add a booked member at the end."""
@@ -50,7 +50,7 @@ class Elastic(GangUnits):
         self._count()
 
     def mark_leaving(self, request: Request, by: int) -> None:
-        """Count a member that is noticed or being stopped (`by` is 1), or that has ended (`by` is -1)."""
+        """Count a member that is under notice or being stopped (`by` is 1), or has ended (`by` is -1)."""
         self.leaving += by
         if by > 0:
             self._forget(request)

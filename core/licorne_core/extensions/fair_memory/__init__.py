@@ -1,7 +1,7 @@
 """Fairness with memory: queues and users are ordered by their past usage (spec §§ 4.9, 5.2).
 
-The property `fairshare.half-life` of a queue orders its children by it, or the users of a fair leaf; usage
-counts half after each half-life. `fairshare.weight` is the weight of a queue among its siblings (`keys`).
+The property `fairshare.half-life` of a queue orders its children, or the users of a fair leaf, by past usage,
+halved after each half-life. `fairshare.weight` is the weight of a queue among its siblings (`keys`).
 
 `decayed` has the arithmetic of one account, and `extension` all accounts of a partition: they follow the
 books, and their values as of the current second precede shares in the order. `messages` has the retained

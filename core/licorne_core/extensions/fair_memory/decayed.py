@@ -27,11 +27,11 @@ class Decayed:
     amounts: dict[str, int]
     """Current usage by resource name, without zeros."""
     before: dict[str, float]
-    """The sums of the whole second that contains `time`."""
+    """The sums at the start of the second that contains `time`."""
     half_life: float
     """Half-life in seconds."""
     share: float
-    """The sums of the second `step` relative to the entitlement, in hours; see `hours_of_due`."""
+    """The sums at second `step`, in hours of use of the entitlement; see `hours_of_due`."""
     step: int
     """The second of `share`; -1 before the first."""
     time: float
@@ -50,7 +50,7 @@ class Decayed:
         self.values = {}
 
     def at(self, time: float) -> dict[str, float]:
-        """The sums at `time`, not before the last change, if nothing changes until then."""
+        """The sums at `time` if usage does not change until then; those of the last change if it is later."""
         passed = time - self.time
         if passed <= 0.0:
             return self.values

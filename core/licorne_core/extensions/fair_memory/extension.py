@@ -290,7 +290,7 @@ class FairMemory(Extension):
             yield 1
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """See `recount.py`."""
+        """Compare all accounts with settings and books (`recount.py`)."""
         accounts = {queue: self.account_of(queue) for queue in self.context.tree.all()}
         check_accounts(accounts, settled=settled)
         check_users({leaf: users.account for leaf in self.leaves if (users := self.users_of(leaf))})

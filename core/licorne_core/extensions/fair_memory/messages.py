@@ -25,7 +25,7 @@ class KeptUsage(NamedTuple):
     amounts: Mapping[str, int]
     """Amounts in use at that time, by resource name."""
     before: Mapping[str, float]
-    """Sums of the whole second that contains `time`."""
+    """Sums at the start of the second that contains `time`."""
 
     def __bool__(self) -> bool:
         """True if the usage differs from that of a new account."""

@@ -54,7 +54,7 @@ class Holds(Extension):
         return {str(app_id): had for app_id, had in self.expected.items()}
 
     def leaf_for(self, new: NewApplication, gang: Gang) -> Home | None:
-        """The leaf to which an operator moved the application earlier, if it still accepts it."""
+        """The leaf to which an operator moved the application earlier; None if it does not accept it now."""
         path = self.expected.get(new.app_id, UNMARKED).queue
         leaf = self.context.tree.get(path) if path else None
         if leaf is None or not takes_applications(leaf):

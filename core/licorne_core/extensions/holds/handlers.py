@@ -88,7 +88,7 @@ class _Hold(OutcomeJob):
         super().__init__(command, rm.slice_size, now)
 
     def steps(self) -> Iterator[int]:
-        """Remove the application's asks from all queues of waiting work. No pass runs before the end."""
+        """Remove the application's asks from all queues of waiting work. No pass runs before the job ends."""
         app, partition, held = self._app, self._partition, self._held
         changed = (app.held is not None) != held
         if changed and held:

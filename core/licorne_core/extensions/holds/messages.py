@@ -10,7 +10,7 @@ from licorne_core.values.ids import AppId, PartitionName, QueuePath
 
 
 class ApplicationMarks(NamedTuple):
-    """Acts of operators on one application; a value without acts is false."""
+    """Acts of operators on one application; `UNMARKED` if there are none."""
 
     hold: OperatorMark | None = None
     """Mark of the hold; None if the application is not held."""

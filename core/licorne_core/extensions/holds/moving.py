@@ -68,7 +68,7 @@ def _why_not_running(partition: Partition, app: Application, leaf: Queue) -> str
 
 
 def prepare(partition: Partition, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-    """End its waits in the current queue, and apply the settings of the next one in extensions."""
+    """End the application's waits in its leaf, and apply the settings of the new `leaf` in extensions."""
     yield from give_up_waits(partition, app, now)
     for group in list(app.groups.values()):
         # The delay of preemption is a setting of the leaf.

@@ -44,8 +44,8 @@ class NoticesGiven(ExtensionEffect):
 class NoticeAnswer(NamedTuple):
     """The RM's answer to the notice of one victim.
 
-    If `later` is None, the victim is ready to be stopped. Otherwise it is ready after that many seconds, or
-    at the deadline if that is earlier.
+    If `later` is 0, the victim is ready to be stopped. Otherwise it is ready after that many seconds, or at
+    the deadline if that is earlier.
     """
 
     app_id: AppId

@@ -21,7 +21,7 @@ from licorne_core.values.errors import shown
 
 
 def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now: float) -> list[Effect]:
-    """Stop or start the queue, unless it is already in that state."""
+    """Stop or start the queue, unless it is already in that state; raises CommandRefused."""
     job = registry.jobs.find(command)
     if job is None:
         partition = partition_meant(rm, command.partition)
@@ -33,7 +33,7 @@ def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now
             what = f"queue {shown(command.queue)} not found in partition {partition.name}"
             raise CommandRefused(OperatorRefusal.NOT_FOUND, what)
         if queue.state is QueueState.DRAINING:
-            what = f"queue {queue.path} is draining, as the configuration has it no more"
+            what = f"queue {queue.path} is draining, because it is no longer configured"
             raise CommandRefused(OperatorRefusal.QUEUE_DRAINING, what)
         if command.stopped == (queue.state is QueueState.STOPPED):
             return [QueueStoppedSet(rm_id=rm.rm_id, changed=False, state=queue.state.value)]

@@ -6,7 +6,7 @@ its allocations are stopped after the delay. This happens once: a remaining exce
 
 `clock` has the times at which queues are enforced. `victims` computes the amounts to stop, and chooses
 victims. `extension` follows reloads and growth, checks the queues each second while one of them has a time,
-and stops the victims in steps. `reports` are its fields in reports of queues and partitions. `recount`
+and stops the victims in steps. `reports` has fields for reports of queues and partitions. `recount`
 compares the times with the settings, and with the partition's timer.
 """
 

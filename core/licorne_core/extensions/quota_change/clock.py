@@ -75,7 +75,7 @@ class QuotaClock:
         """Start without times; `enabled` is the switch of the partition."""
         self.enabled = enabled
         self.starts: dict[Queue, float] = {}
-        """Start times by queue; a queue that was removed later has no lineage."""
+        """Start times by queue, in unix seconds; removed queues, without a lineage, may be among them."""
 
     def start(self, queue: Queue) -> float:
         """Time of enforcement of the queue, in unix seconds; 0.0 if there is none."""

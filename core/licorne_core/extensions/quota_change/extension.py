@@ -53,7 +53,7 @@ class QuotaChange(Extension):
             self.clock.on_reload(queue, former, now)
 
     def reloaded(self, now: float) -> None:
-        """Set the timer, as queues may have got start times."""
+        """Set the timer, as queues may have new start times."""
         self._watch(now)
 
     def grown(self, leaf: Queue, now: float) -> None:
@@ -79,7 +79,7 @@ class QuotaChange(Extension):
         return max(starts) if starts else None
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """See `recount.py`."""
+        """Compare start times with settings and timer (`recount.py`)."""
         if settled:
             check_starts(self.clock, is_watched=TIMER in self.timers or self._works)
 

@@ -90,7 +90,7 @@ def _spare(queue: Queue, name: str) -> int:
 class Enforcement:
     """The enforcement of one queue's maximum, step by step.
 
-    All victims together fit into the excess. So the queue may stay above its maximum, but is never reduced
+    All victims together fit into the excess. So the queue may remain above its maximum, but is never reduced
     below it. No queue falls below its guarantee. Each victim is stopped as soon as it is chosen, by the books
     at that time, as they may change between two steps.
     """
@@ -231,10 +231,10 @@ def _are_candidates(together: Sequence[Request], wanted: set[str], now: float, m
 def _rank(
     request: Request, together: Sequence[Request], wanted: set[str], now: float, grows: int
 ) -> tuple[object, ...]:
-    """Rank of a candidate, cheapest first: a request with all that are stopped `together` with it.
+    """Rank of a candidate, cheapest first: of a request and all requests stopped `together` with it.
 
     The criteria: growth of a gang (`grows`, see `Unit`), its kind (`kind_of`), all wanted types
-    before some, low priority, youth in whole hours, small sum of wanted amounts.
+    before only some, low priority, youth in whole hours, small sum of wanted amounts.
     """
     sizes = {name: value for name, value in request.ask.ask_class.items if name in wanted}
     kind, priority = kind_of(request), request.priority

@@ -73,7 +73,7 @@ class StateAware(Extension):
             admission.forget_waiting()
 
     def admitted(self, leaf: Queue, app: Application) -> Sequence[tuple[Application, bool]] | None:
-        """Allow to try only the next of the applications that wait in turn."""
+        """Applications, with True if they may be tried; of those that wait in turn, only the next may."""
         if not self._is_on(leaf):
             return None
         admission = self._admissions[leaf]

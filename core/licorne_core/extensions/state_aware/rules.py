@@ -9,7 +9,7 @@ ANOTHER_APPLICATION_STARTS = "ANOTHER_APPLICATION_STARTS"
 
 
 class _StartsNext(Rule):
-    """The application is the next to start. Others are not ranked, so no pass evaluates this rule."""
+    """The application is the next to start. No other one is ranked, so no pass evaluates this rule."""
 
     def obstacle(self, context: CheckContext, app: Application) -> Application | None:
         found: Application | None = context.extensions[NAME].ahead_of(app)

@@ -1,8 +1,8 @@
 """The choice of a domain of nodes for a whole gang.
 
-A domain *may fit* if it has as many slots of each kind as the gang has members of that kind. The smallest one
-is tried first: that with the fewest slots of all kinds together, then by path. With one kind of members it
-fits; with several kinds the packing decides (`scheduling/gang_packing.py`).
+A domain *may fit* if it has as many slots of each kind as the gang has members of that kind. The smallest
+one is tried first: the one with the fewest slots of all kinds, then the first path. With one kind of members
+it always fits; with several kinds the packing decides (`scheduling/gang_packing.py`).
 
 With gang slices the members of each kind are divided into slices, in the order of their asks. The last slice
 of a kind may be smaller. Each slice has to be in one domain of its level, again in the smallest that fits.
@@ -82,7 +82,7 @@ class DomainSearch(SetSearch):
         return None
 
     def _find(self, depth: int, only: Collection[Path] | None) -> Picks | None:
-        """Nodes in the smallest domain of a depth that fits, among the paths in `only` if that is given."""
+        """Nodes in the smallest fitting domain of a depth, among those in `only` if given; or None."""
         for _, path in self._candidates(depth, only):
             self.effort.looks += 1
             if self._slices and self._lack_of_slices((depth, path)):
@@ -241,6 +241,6 @@ class DomainSearch(SetSearch):
         return most
 
     def _on_nodes(self, domain: Domain, counts: Sequence[int]) -> Picks | None:
-        """Nodes of a domain for `counts` members of each kind."""
+        """Nodes of a domain for `counts` members of each kind; None if no packing is found."""
         depth, path = domain
         return self.on_nodes(self._domains.nodes[depth][path], counts, self._slots_in(domain))

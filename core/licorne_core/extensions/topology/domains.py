@@ -13,7 +13,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.scheduling.gang_slots import Slots
 
 Path = tuple[str, ...]
-"""Values of the attributes; empty if the node lacks the attribute."""
+"""Values of the attributes; an empty text for an attribute that the node lacks."""
 
 Domain = tuple[int, Path]
 """A domain by its depth and path."""
@@ -79,8 +79,8 @@ class Domains:
     def grouped(self, outer: int, inner: int) -> dict[Path, list[Domain]]:
         """The domains of the inner depth by the path of their domain of the outer depth, each in order.
 
-        If the inner depth is not deeper, a domain contains itself if it is in one of the inner depth. The
-        result is cached while the nodes are the same, and never changed.
+        If `inner` is not deeper than `outer`, each outer domain contains only itself; those outside of all
+        inner domains are left out. The result is cached while the nodes are the same, and never changed.
         """
         known = self._grouped.get((outer, inner))
         if known is None:

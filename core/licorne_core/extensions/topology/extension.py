@@ -42,11 +42,11 @@ class Topology(Extension):
                 self.domains.nodes.sized.note(node)
 
     def node_terms(self, tags: Mapping[str, str]) -> DomainTerms | None:
-        """The terms of a new application, by its tags."""
+        """The terms of a new application, by its tags; None without constraints."""
         return read_terms(self.domains, tags)
 
     def joining(self, app_id: AppId, gang: Gang) -> None:
-        """Check that terms are those of a gang, with existing levels."""
+        """Refuse terms of an application that is no gang, and terms with unknown levels."""
         check_terms(app_id, gang, self.domains.levels)
 
     def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
@@ -81,7 +81,7 @@ class Topology(Extension):
         yield from self.domains.clear()
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """See `recount.py`."""
+        """Check the places of lost members (`recount.py`)."""
         check_places(self.places, self.context)
 
 

@@ -12,7 +12,7 @@ MAX_LEVELS: Final = 8
 
 
 def _read_levels(text: str) -> tuple[str, ...]:
-    """Distinct names of node attributes, such as ``zone,rack``."""
+    """Distinct names of node attributes, from a text such as ``zone,rack``."""
     names = tuple(name.strip() for name in text.split(",", MAX_LEVELS))
     usable = all(is_level(name) and name[0].isalnum() for name in names)
     if not usable or len(names) > MAX_LEVELS or len(set(names)) < len(names):

@@ -6,7 +6,7 @@ domain of the slice; otherwise it is that of the gang. For `topology.swap-second
 one node of the domain: the first in node order that has the room, is not reserved for another ask, and was
 not refused by the RM, as soon as there is one. The RM is asked about the node in the name of a running member
 of the same class. If the RM refuses, the room is reserved on another node; while it does not answer, the room
-stays reserved. No other member moves.
+remains reserved. No other member moves.
 
 The next ask of the task group gets the place. After the time nothing is reserved any more. If the domain is
 required, or the gang has slices, the member still has to be in the domain; otherwise the place is dropped.
@@ -62,7 +62,7 @@ class LostPlace(MemberRoom):
         self.is_kept = True
         """True while amounts have to be reserved for the place."""
         self.node: Node | None = None
-        """The node on which they are reserved; None if there is none."""
+        """The node on which the amounts are reserved; None if there is none."""
         self.request: Request | None = None
 
     @property
@@ -102,7 +102,7 @@ class LostPlace(MemberRoom):
 
 
 _Like = dict[tuple[Application, str, AskClass], Request | None]
-"""Running members of the classes of lost ones, by application, task group and class, or None."""
+"""Running members of the classes of lost members, or None, by application, task group and class."""
 
 
 class LostPlaces:

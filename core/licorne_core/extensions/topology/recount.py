@@ -1,7 +1,7 @@
 """The invariant of the places of lost members (`lost_places.py`).
 
 P1  A lost place and its application, which is present and has the bit, refer to each other. A place with
-    `is_kept` has a deadline, and the others have no node.
+`is_kept` has a deadline; a place without it has no node.
 """
 
 from licorne_core.extensions.topology import NAME

@@ -52,7 +52,7 @@ class TopologyReport:
     """The levels of a partition, the widest first, and its domains, each before those inside it.
 
     `shape` is the size of one member; if none was given and no ask waits, it is empty and there are no slots.
-    `unasked` is true if there is a predicate: the RM was not asked, and the slots are by amounts alone.
+    `unasked` is true if there is a predicate: the RM was not asked, and the slots consider only amounts.
     """
 
     levels: tuple[str, ...]

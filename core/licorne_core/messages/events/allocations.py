@@ -16,7 +16,7 @@ from licorne_core.values.resources import Resources, describe
 
 
 class Owner(NamedTuple):
-    """Queue, user and group for which an allocation counts; empty if there is none."""
+    """Queue, user and group for which an allocation counts; the group is empty if there is none."""
 
     queue: QueuePath
     user: str
@@ -31,7 +31,7 @@ class Asked:
     ask: Ask
 
     def __init__(self, time: float, ask: Ask) -> None:
-        """Set the time in unix seconds, as in all facts."""
+        """Set the fields; the time is in unix seconds."""
         self.time = time
         self.ask = ask
 
@@ -55,7 +55,7 @@ class Placed:
     started: bool
 
     def __init__(self, time: float, allocation: Allocation, owner: Owner, *, started: bool) -> None:
-        """Copy the owner's usage."""
+        """Set the fields; the time is in unix seconds."""
         self.time = time
         self.allocation = allocation
         self.owner = owner
@@ -108,7 +108,7 @@ class Freed:
         completing: bool = False,
         ask_gone: bool = True,
     ) -> None:
-        """Copy the owner's last usage."""
+        """Set the fields; the time is in unix seconds."""
         self.time = time
         self.allocation = allocation
         self.owner = owner

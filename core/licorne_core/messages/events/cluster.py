@@ -67,7 +67,7 @@ def operator_acted(time: float, of: EventType, name: str, text: str) -> EventRec
 
 
 def occupied_changed(time: float, node_id: NodeId, occupied: Resources) -> EventRecord:
-    """NODE_OCCUPIED set, with the sum of what other schedulers use of the node."""
+    """NODE_OCCUPIED set, with the total of the foreign allocations on the node."""
     return EventRecord(
         time, EventType.NODE, node_id, EventChange.SET, EventDetail.NODE_OCCUPIED, resource=occupied
     )

@@ -21,8 +21,8 @@ def is_forced(app: NewApplication) -> bool:
 def checked_user(app: NewApplication, *, forced: bool) -> UserGroup:
     """The application's user with at least one group; a user without groups gets one with its name.
 
-    Raises Rejected for an illegal user name, and for an empty one. Only a forced application may come without
-    a user (spec § 14, row 11.2).
+    Raises Rejected for an illegal user name, and for an empty one unless the application is forced
+    (spec § 14, row 11.2).
     """
     who = app.user
     if not who.user:

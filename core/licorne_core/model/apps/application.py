@@ -60,7 +60,7 @@ class Application:
     deadlines: Timers[AgedAsks]
     """Times at which asks of groups become old enough for a remedy."""
     message: str
-    """The reason of its rejection."""
+    """The reason of its rejection; empty if it was not rejected."""
     failure: str
     """The reason for which an operator has ended it; empty if no operator has."""
     held: OperatorMark | None
@@ -70,7 +70,7 @@ class Application:
     priority: int | None
     """The priority that an operator gave to all its asks; None if each has its own."""
     arrivals: int
-    """Number of requests so far."""
+    """Number of requests that have arrived so far."""
     holdings: Holdings
     """The RM's use of its caps, which includes the application's groups and requests."""
     tally: ApplicationTotals
@@ -268,7 +268,7 @@ class Application:
         self.interests = 0
 
     def take(self, request: Request, allocation: Allocation) -> None:
-        """Count a booked request, as the last of its requests."""
+        """Count a booked request, and move it to the end of `requests`."""
         self.allocation_count += 1
         if self.gang.units is not None and self.gang.has_member(request.ask):
             self.gang.units.add_booked(request)
@@ -305,7 +305,7 @@ class Application:
 
     @property
     def is_allocating(self) -> bool:
-        """True if it has a node for one of its asks, or has a placeholder (spec § 4.12)."""
+        """True if one of its requests is booked or has a reservation (spec § 4.12)."""
         return bool(self.reserved or self.allocation_count)
 
     @property

@@ -78,7 +78,7 @@ class TaskGroup:
         self.replaced = 0
         """Number of placeholders replaced by real allocations."""
         self.timed_out = 0
-        """Number of placeholders that ended otherwise, or are stopping with no ask waiting for them."""
+        """Number of placeholders that ended without replacement, or are stopping and awaited by no ask."""
         self.free: list[Request] = []
         self.cancelled: dict[Request, None] = {}
 
@@ -100,7 +100,7 @@ class GangUnits(ABC):
     """
 
     def __init__(self, asked_by: str, no_placeholders: str) -> None:
-        """Start without members. The texts name the source of the units, and why it excludes placeholders."""
+        """Start without members. The texts give the source of the units and why there are no placeholders."""
         self.asked_by = asked_by
         self.no_placeholders = no_placeholders
         self.behind = False
@@ -118,7 +118,7 @@ class GangUnits(ABC):
 
     @abstractmethod
     def mark_leaving(self, request: Request, by: int) -> None:
-        """Count a member that is noticed or being stopped (`by` is 1), or that has ended (`by` is -1)."""
+        """Count a member that is under notice or being stopped (`by` is 1), or has ended (`by` is -1)."""
 
     @abstractmethod
     def set_staying(self, staying: list[Request]) -> None:
@@ -209,14 +209,14 @@ class Gang:
         return self.groups[ask.task_group]
 
     def has(self, task_group: str) -> bool:
-        """True if asks of the task group are its members; without task groups, those of any group are.
+        """True if asks of the task group are its members; if it has no groups, asks of any task group are.
 
-        After a restart the RM does not report placeholders that were replaced.
+        After a restart groups may be missing: the RM does not report placeholders that were replaced.
         """
         return task_group in self.groups if self.groups else bool(task_group)
 
     def has_member(self, ask: Ask) -> bool:
-        """True if the ask is placed with others of the gang, where gangs are placed whole."""
+        """True if the ask is placed together with others of the gang, if gangs are placed whole."""
         return self.is_together(ask.ask_class, ask.task_group, placeholder=ask.placeholder)
 
     def is_together(self, ask_class: AskClass, task_group: str, *, placeholder: bool) -> bool:

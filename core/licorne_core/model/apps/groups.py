@@ -21,10 +21,10 @@ MATURED_AT_ONCE, NEXT_STEP = 256, 0.001
 """Number of asks of a group that become ready in one step, and seconds until the next step."""
 
 MAX_REASONS = 16
-"""Maximum number of reasons in a group's log, which has the latest; each refusal may be worded again."""
+"""Maximum number of reasons in a group's log, which has the latest; the texts of refusals may all differ."""
 
 RESERVATION_AGE = 2.0
-"""Minimum age in seconds of an ask with a reserved node (spec § 8.5)."""
+"""Minimum age of an ask, in seconds, before a node is reserved for it (spec § 8.5)."""
 
 GroupKey = tuple[AskClass, str, bool]
 """Common properties of a group's asks: class, task group, placeholder or not."""
@@ -93,7 +93,7 @@ class AskGroup:
     over_queue: bool
     """True if the last event says that the asks exceed a queue's maximum (spec § 12.1.3)."""
     over: BoundTexts | None
-    """The bound other than a queue's that the asks exceed by the last event; it is reported before queues."""
+    """The exceeded bound, other than a queue's, in the last event; None if there was none."""
     _unreported: list[AskPlace] | None
     """See `unreported`; None before the first call."""
     remedy_requests: "dict[type[AgedAsks], AgedAsks]"
@@ -261,7 +261,7 @@ class AgedAsks:
         self.group = group
         self.blocker: Any = None
         self.paused_until, self.asked = -inf, 0
-        """Time from which it may be tried again, in unix seconds; number of questions since the last plan."""
+        """Unix seconds from which it may be tried again; number of questions since the last plan."""
         self._age = self.age()
         self._fill(now)
 
@@ -302,7 +302,7 @@ class AgedAsks:
             self._fill(now)
 
     def first(self) -> AskPlace | None:
-        """The first ask in order that is old enough."""
+        """The first ask in order that is old enough; None if there is none."""
         ready = self._ready
         while ready and not self.qualifies(ready[0]):
             heappop(ready)
@@ -352,7 +352,7 @@ class OfNoNode(AgedAsks):
 
 
 class ReservationRequest(OfNoNode):
-    """Request for a reservation (spec §§ 8.5, 8.7). An ask that requires its node may have it at once."""
+    """Request for a reservation (spec §§ 8.5, 8.7). An ask that requires a node may reserve it at once."""
 
     __slots__ = ()
 

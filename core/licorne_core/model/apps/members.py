@@ -102,7 +102,7 @@ def missing_of(app: Application, shares: Iterable[Share]) -> Resources:
 
 
 def gather_gang(app: Application) -> list[Share]:
-    """Set the amounts that are checked against quotas to the sum over all next members; return it."""
+    """Set the amounts checked against quotas to the sum over all next members; return these members."""
     groups = gang_groups(app)
     shares = _shares(app, groups)
     together = amounts_of(shares)

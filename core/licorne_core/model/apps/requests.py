@@ -131,7 +131,7 @@ class Account(StrEnum):
     ASKED = "asked"
     """Asks of its group and on its node about which the RM is being asked."""
     KNOWN = "known"
-    """Allocations that were reported to the RM: of the partition and, if placeholders, of the application."""
+    """Allocations reported to the RM, in its partition; placeholders also in its application."""
     LINKED = "linked"
     """Requests on its node whose placeholders on other nodes have not ended."""
     PREEMPTING = "preempting"
@@ -177,7 +177,7 @@ SHOWN_AS_ASKS = TO_REPLACE | {RequestState.ASSUMED}
 """States in which a request is not pending, and its node is not reported to the RM yet."""
 
 MAY_GO = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
-"""States in which a request may be stopped for the sake of another (spec § 9.3)."""
+"""States in which a request may be stopped for another one (spec § 9.3)."""
 
 VICTIMS = frozenset(state for state, accounts in ACCOUNTS.items() if _A.PREEMPTING in accounts)
 """States of a victim: its room is promised to another ask."""
@@ -203,7 +203,7 @@ class AskPlace(NamedTuple):
 
 
 class Setback(NamedTuple):
-    """Number of consecutive failures of the RM to run an ask."""
+    """Consecutive failures of the RM to run an ask, and the back-off that follows."""
 
     failures: int
     until: float
@@ -227,7 +227,7 @@ class Request:
     allocation: Allocation | None
     """Its allocation; None while it is pending."""
     reservation: Reservation | None
-    """Its reservation of a node while it is pending (spec § 8.5)."""
+    """Its reservation of a node while it is pending (spec § 8.5); None if it has none."""
     group: Any
     """The group of the ask (`model/apps/groups.py`); None while it backs off."""
     is_queued: bool

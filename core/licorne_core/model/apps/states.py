@@ -44,7 +44,7 @@ SCHEDULABLE = frozenset({AppState.ACCEPTED, AppState.RUNNING})
 """States in which the asks of an application are considered."""
 
 COMPLETING_TIME = 30.0
-"""Seconds that an application stays Completing (spec § 5.4)."""
+"""Seconds for which an application remains Completing (spec § 5.4)."""
 
 TERMINATED_TIME = 3 * 24 * 3600.0
-"""Seconds for which a completed, failed or rejected application stays in reports."""
+"""Seconds for which a completed, failed or rejected application remains in reports."""

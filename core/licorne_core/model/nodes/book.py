@@ -29,7 +29,7 @@ NODES: Final = Packing()
 
 
 def all_of(wanted: Collection[Packing]) -> Packing | None:
-    """All groupings and types together; None if there is no item."""
+    """One packing with all groupings and types; None if `wanted` is empty."""
     groupings = sorted((len(grouping), grouping) for grouping in {g for one in wanted for g in one.groupings})
     types = sorted({name for one in wanted for name in one.types})
     return Packing(tuple([grouping for _, grouping in groupings]), tuple(types)) if wanted else None
@@ -126,7 +126,7 @@ class _Group:
             self.taken[number] += sign * taken
 
     def measure(self) -> int:
-        """Utilization of the type with the least free share; a type without capacity counts as full."""
+        """Used steps of the type with the least free share, full without capacity; 0 in a too large group."""
         if len(self.nodes) > MOST_MATES:
             return 0
         pairs = zip(self.capacity, self.taken, strict=True)
@@ -386,7 +386,7 @@ class NodeBook:
     def measure(self, node: Node) -> None:
         """Recompute the overhang of a node, as its capacity or its allocations have changed.
 
-        An ask that fits does not change it. What a closed node has for queues changes, too.
+        An ask that fits does not change it. The usable amounts of a closed node change, too.
         """
         if not node.schedulable:
             self.count_usable(node)
@@ -403,7 +403,7 @@ class NodeBook:
         self.count_usable(node)
 
     def count_usable(self, node: Node) -> None:
-        """Count again what a node has for queues: what others occupy, or victims there, may have changed."""
+        """Count the usable amounts of a node again: foreign allocations or victims there may have changed."""
         refund(self.usable, self._usable.get(node, ()))
         self._usable[node] = usable(node)
         charge(self.usable, self._usable[node])

@@ -285,7 +285,7 @@ def overhang_of(node: Node) -> Items:
 
 
 def usable(node: Node) -> Items:
-    """What a node has for queues: its capacity without what others occupy, or if closed, what runs on it."""
+    """Amounts for queues: capacity without foreign allocations; if closed, allocations without victims."""
     left = dict(node.capacity)
     refund(left, tuple(node.occupied.items()))
     if not node.schedulable:

@@ -1,4 +1,4 @@
-"""Guaranteed amounts of a queue, and whether it stays within them (spec § 9.1, law 4).
+"""Guaranteed amounts of queues, and the test of whether a queue stays within them (spec § 9.1, law 4).
 
 *Settled* usage counts: usage after all victims have ended and all beneficiaries are placed. A queue
 *guarantees* a type if its guaranteed amount of the type is above zero.
@@ -41,7 +41,7 @@ def stays_within_guarantee(entitled: Queue, wanted: Items) -> bool:
 
 
 def is_within_guarantee(leaf: Queue, wanted: Items) -> bool:
-    """Law 4 as a whole: True if a queue guarantees a type of the ask, and stays within its guarantee."""
+    """Law 4 for a leaf: True if a queue guarantees a type of the ask, and stays within its guarantee."""
     entitled = entitled_queue(leaf, wanted)
     return entitled is not None and stays_within_guarantee(entitled, wanted)
 
@@ -50,7 +50,7 @@ def held_by(quota: Quota, leaf: Queue, items: Items, runtime: float, own: object
     """The first claim on a quota, other than the `own` one, that an ask of a leaf would delay; or None.
 
     The ask uses the amounts for `runtime` seconds from now on. A claim on the maximum of a queue does not
-    bind an ask that stays within the guarantee of a queue below: a guarantee precedes what is planned.
+    bind an ask that stays within the guarantee of a queue below: guarantees precede claims.
     """
     for claim, room in quota.claims.items():
         if claim is not own and not room.admits(items, runtime, quota, own):

@@ -40,7 +40,7 @@ class LimitTable:
         return len(self.listed)
 
     def of(self, kind: str, name: str) -> LimitConfig | None:
-        """The limit for a user or group: the one with this name, or else for a user the wildcard's."""
+        """The limit that names the user or group, or else, for a user, the one of the wildcard; or None."""
         if kind == "user":
             return self.users.get(name) or self.users.get(WILDCARD)
         return self.groups.get(name)
@@ -202,7 +202,7 @@ class Queue(Quota):
         return self.running_applications + len(self.allocating)
 
     def counts(self, app_id: AppId) -> bool:
-        """True if the application is about to run, and so counts."""
+        """True if the application is about to run, and so counts against `max_applications`."""
         return app_id in self.allocating
 
     @property
@@ -249,8 +249,8 @@ def may_submit(queue: Queue, user: UserGroup) -> bool:
 def takes_applications(queue: Queue) -> bool:
     """True if the queue is an active leaf, and no ancestor is draining, stopped or about to become a leaf.
 
-    The same is true for dynamic leaves. Otherwise new applications could prevent the removal of the last
-    child of such a parent forever.
+    This includes dynamic leaves: otherwise new applications could prevent the removal of the last child
+    of such a parent forever.
     """
     return queue.is_leaf and all(
         above.state is QueueState.ACTIVE and not above.becomes_leaf for above in queue.lineage
@@ -269,7 +269,7 @@ def why_closed(queue: Queue) -> str:
 
 
 def stopped_above(queue: Queue) -> Queue | None:
-    """The queue that an operator has stopped: this one, or else the nearest above it (§ 4.2)."""
+    """The queue that an operator has stopped: this one, or the nearest above it (§ 4.2); None if none is."""
     for above in queue.lineage:
         if above.state is QueueState.STOPPED:
             return above
@@ -277,7 +277,7 @@ def stopped_above(queue: Queue) -> Queue | None:
 
 
 def max_in_force(size: Resources | None) -> Resources | None:
-    """The maximum in force for a configured `max`; None if there is no maximum at all (spec § 4.6).
+    """The maximum in force for a configured `max`; None if there is no maximum (spec § 4.6).
 
     None and an empty mapping are no maximum. A zero forbids its type, with other amounts or without.
     """
@@ -339,7 +339,7 @@ def quotients(allocated: dict[str, int], divisors: dict[str, int]) -> list[float
     """Shares of a queue or a user, largest first, the sort key of siblings (spec § 4.9); empty without usage.
 
     They are the quotients of allocated and divisor, over the types that have a divisor. Usage of a type whose
-    divisor is zero counts as 1.0. Of equal largest shares the next ones decide.
+    divisor is zero counts as 1.0. If the largest shares are equal, the next ones decide.
     """
     shares = []
     for name, amount in allocated.items():

@@ -111,13 +111,13 @@ class Visit(NamedTuple):
 class QueueTree:
     """All queues below root, by path. Paths are lower-case and begin with root.
 
-    `shares_stale`: the denominators of all shares have to be derived again. Changes of sizes set it; the
-    scheduling pass derives them and clears it. Creation and removal of a queue change no share of another
-    one.
+    `shares_stale` is True if the denominators of all shares have to be derived again. Changes of sizes set
+    it; the scheduling pass derives the denominators and clears it. Creation and removal of a queue change
+    no share of another one.
     """
 
     def __init__(self, root: QueueConfig, holdings: Holdings | None = None) -> None:
-        """Build root alone; `visits` and `settle` build the others.
+        """Build only root; `visits` and `settle` build the other queues.
 
         Root is a parent whatever its configuration says.
         """
@@ -251,7 +251,7 @@ class QueueTree:
         """Apply the configuration to a queue (spec § 2.7.3-6).
 
         Its parent was settled before. A dynamic queue becomes managed if it is in the configuration.
-        No allocation is stopped, no queue disappears at once, and a stopped queue stays stopped. A managed
+        No allocation is stopped, no queue disappears at once, and a stopped queue remains stopped. A managed
         queue outside the new configuration drains, stopped or not, and `clean` removes it once it
         is empty.
         """

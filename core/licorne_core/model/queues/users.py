@@ -2,7 +2,7 @@
 
 A fair leaf compares users first, and then the applications of one user. So it ranks users as a parent ranks
 its children, and each user ranks applications: an allocation changes the key of one user, however many
-applications they have.
+applications the user has.
 """
 
 from collections.abc import Iterator

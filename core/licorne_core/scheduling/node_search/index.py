@@ -39,7 +39,7 @@ LOG_SLACK = 256
 """Maximum number of changes in the log, beyond two for each node, before all heaps read it."""
 
 PROBES = 8
-"""First nodes of the heap of all nodes that are tried before a supply gets a heap of its own."""
+"""Number of nodes at the top of the heap of all nodes that are tried before a supply gets its own heap."""
 
 
 class StillLooking(Exception):
@@ -100,7 +100,7 @@ class NodeHeaps(Search):
             self._catch_up()
 
     def top(self) -> Node | None:
-        """First of all open nodes; None for none, and while a search for a supply's first node continues."""
+        """First of all open nodes; None if there is none, or while a search for a supply continues."""
         if self._room.filling:
             return None
         everything = self._everything
@@ -152,7 +152,7 @@ class NodeHeaps(Search):
         self._room.drop(supply)
 
     def _probe(self, supply: Supply) -> Node | None:
-        """First node of the supply, if it is among the first few of all nodes."""
+        """First node of the supply; None if it is not among the first few of all nodes."""
         everything = self._everything
         if everything.read < len(self._log):
             everything.read_on(self._log)
@@ -323,7 +323,7 @@ class NodeIndex:
         shape = ask_class.shape
         has_predicate = ask_class.predicate is not None
         if shape.required_node is None:
-            # Most asks fit on the very first node: a supply is created only for the others.
+            # Most asks fit on the very first node: a supply is created only for other asks.
             first = self.heaps.top()
             if first is not None and first.refusal(ask_class if has_predicate else shape) is None:
                 return first
@@ -385,7 +385,7 @@ class NodeIndex:
         self._void_scores(node)
 
     def note(self, node: Node) -> None:
-        """Note a change of the node; its score is unchanged as yet."""
+        """Note a change of the node; its score does not change yet."""
         self._nodes.changed.note(node)
 
     def refused(self, node: Node) -> None:
@@ -423,7 +423,7 @@ class NodeIndex:
     # Search of one supply
 
     def _find(self, supply: Supply) -> Node | None:
-        """First node of the supply; without one the supply is short from now on."""
+        """First node of the supply; if None, the supply is short from now on."""
         required = supply.wanted.required_node
         if required is not None:
             node = self._nodes.by_id.get(required)
@@ -447,7 +447,7 @@ class NodeIndex:
 
 
 def _first(supply: Supply, nodes: Iterable[Node]) -> Node | None:
-    """The first of the nodes that the supply takes, by a scan."""
+    """The first of the nodes that the supply takes, by a scan; None if it takes none."""
     found = [node for node in nodes if supply.takes(node)]
     return min(found, key=lambda node: (supply.rank(node), node.node_id), default=None)
 

@@ -16,7 +16,7 @@ from licorne_core.values.resources import Items
 
 
 class NodeEntry(NamedTuple):
-    """A node with its rank as of `version`, which was the node's. Ordered by rank, id and birth."""
+    """A node, with its rank when it had this `version`. Ordered by rank, id and birth."""
 
     rank: Any
     node_id: str
@@ -97,7 +97,7 @@ class NodeHeap:
             del self.keys[node]
 
     def best(self) -> Node | None:
-        """First valid node in order."""
+        """First valid node in order; None if there is none."""
         entries = self.entries
         keys = self.keys
         while entries:
@@ -121,7 +121,7 @@ class NodeHeap:
         return None
 
     def first(self, count: int) -> list[Node]:
-        """At most `count` first valid nodes in order."""
+        """The first valid nodes in order, at most `count`."""
         aside: list[NodeEntry] = []
         while len(aside) < count and self.best() is not None:
             aside.append(heappop(self.entries))
@@ -179,7 +179,7 @@ class Greatest:
             self.read = len(log)
 
     def rules_out(self, items: Items) -> bool:
-        """True if no open node has the requested amount of some type."""
+        """True if the requested amount of some type exceeds that of every open node."""
         most = self._most
         return any(value > most.get(name, 0) for name, value in items)
 

@@ -141,7 +141,7 @@ class Pool(Blocker):
             lower(self.least, items)
 
     def end_pass(self) -> None:
-        """End the pass: raise `least` to that of the present items."""
+        """End the pass: raise `least` to the least amounts of the present items."""
         if not len(self.watched):
             waiting_line = None if self.top is None else self.waiting_lines.get(self.top)
             self.least = None if waiting_line is None else waiting_line.least()
@@ -248,7 +248,7 @@ class OpenPlaceholders(OfThing):
 
 
 class FullRoot(OfThing):
-    """Root has too little for asks that require nodes, even without their victims on them (spec § 9.5).
+    """Root lacks headroom for asks that require nodes, even without the victims there (spec § 9.5).
 
     This happens while other nodes are allocated beyond their capacity. Any change of root's headroom may
     help.
@@ -280,7 +280,7 @@ class Blockers:
         return known
 
     def of(self, kind: type[T]) -> Mapping[Any, T]:
-        """All blockers of the kind, by their things."""
+        """All blockers of the kind, by the objects that they depend on."""
         return self._by_kind.get(kind, {})
 
     def of_things(self) -> list[Blocker]:

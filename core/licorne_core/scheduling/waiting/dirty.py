@@ -115,7 +115,7 @@ class Ranks:
             app.peers = peers
 
     def forget_app(self, app: Application) -> None:
-        """Remove an application that leaves from those of its user."""
+        """Remove an application that leaves the leaf from the applications of its user."""
         leaf: Queue = app.leaf
         user = leaf.users[app.user.user]
         user.forget(app)
@@ -140,8 +140,8 @@ class Ranks:
     def rank_queue(self, queue: Queue) -> None:
         """Rank the queue among its siblings (spec § 4.9: only queues with pending asks).
 
-        Nothing is tried in a stopped queue. Root has no siblings, so its children are not
-        ranked either if it is stopped.
+        Nothing is tried in a stopped queue. Root has no siblings: if it is
+        stopped, its children are not ranked.
         """
         parent = queue.parent
         if parent is None:
@@ -247,7 +247,7 @@ class Dirty:
         self.version = 0
         """Rises whenever the usage of an application or a queue changes."""
         self.demands: Recent[Queue] | None = None
-        """Queues by their last changes of usage, victims, asks or maximum, root for all; None: not noted."""
+        """Queues by their last changes of usage, victims, asks or maximum; root for all. None if off."""
         self.demands_read = 0
         """Number of these changes that are taken into account."""
 
@@ -268,13 +268,13 @@ class Dirty:
             self.demands.note(app.leaf)
 
     def mark_due(self, app: Application) -> None:
-        """Mark an application that may have a step to take; usage is unchanged: no failed search repeats."""
+        """Mark an application with something to try; as usage is unchanged, no failed search is repeated."""
         self.apps[app] = None
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
 
     def mark_state(self, app: Application) -> None:
-        """Mark a changed state of an application: others may start, or its own reserved asks."""
+        """Mark a changed state of an application: others may start, or its reserved asks may be placed."""
         self.mark_app(app)
         self.mark(app.leaf.lineage)
         self._wakeups.reserved.wake_of(app)
@@ -356,7 +356,7 @@ class Dirty:
     # Removed things
 
     def forget_app(self, app: Application) -> None:
-        """Remove the application from all that waits or is marked."""
+        """Remove the application from all waiting and marked items."""
         self.apps.pop(app, None)
         self._wakeups.replacing.forget(app)
         self._wakeups.waiting.release(app)
@@ -371,7 +371,7 @@ class Dirty:
         self._leaves.pop(leaf, None)
         if self.demands is not None:
             if leaf.parent is not None and self.demands.number(leaf) > self.demands_read:
-                # Its last change affects its siblings, and any of them stands for it.
+                # Its unread change affects its siblings: note it for one of them, or for the parent.
                 self.demands.note(next(iter(leaf.parent.children.values()), leaf.parent))
             self.demands.forget(leaf)
         self.ranks.alone.pop(leaf, None)
@@ -387,7 +387,7 @@ class Dirty:
     # Consequences
 
     def placed(self, app: Application, request: Request, node: Node, *, same_priority: bool) -> None:
-        """Rank the queues of an ask that a decision has placed; more may be placed before the next `settle`.
+        """Rank the queues of an ask that was placed; others may be placed before the next `settle`.
 
         The hot path: nothing is marked, and the ranks are updated at once.
         """

@@ -12,10 +12,10 @@ from licorne_core.values.asks import AskClass
 
 
 class IfEmpty(NamedTuple):
-    """What would hold the members of a gang that are placed together next, if it were empty.
+    """The nodes that, if empty, would hold the gang members that are placed together next.
 
-    `packing` is what the node order keeps whole for them; None if no nodes would hold them, with the reason.
-    It holds for the `sizes` of the nodes, and for the numbers of `members` by class.
+    `packing` has the units that the node order keeps whole for them; None if no nodes would hold them, for
+    the reason in `lack`. The result is valid for these `sizes` of nodes, and numbers of `members` by class.
     """
 
     sizes: tuple[int, int]
@@ -51,7 +51,7 @@ class NoPlace(OfThing):
         self.tried_at: object = None
         """Versions of the nodes, of the gang and of the RM's answers at the last search."""
         self.packing: Packing | None = NODES
-        """What would be whole if there were room; None while the RM is asked, and if none would hold it."""
+        """The units that the node order keeps whole; None while the RM is asked, or if no nodes suffice."""
         self.lack = TogetherCheck(app_id=app.app_id, code=NO_PLACE_TOGETHER, text="")
         """Result of the last search."""
 
@@ -70,13 +70,13 @@ class NoPlace(OfThing):
 class Incomplete(OfThing):
     """Not all placeholders that an application has announced have arrived.
 
-    It never opens by itself: each placeholder that arrives unparks the groups of the others.
+    It never opens by itself: each placeholder that arrives unparks the groups of the gang.
     """
 
     __slots__ = ("lack",)
 
     def __init__(self, app: Application, blockers: Blockers) -> None:
-        """Create one of these blockers."""
+        """Create the blocker of an application, without waiting items."""
         super().__init__(app, blockers)
         self.lack = TogetherCheck(app_id=app.app_id, code=GANG_INCOMPLETE, text="")
         """The missing asks, as a reason."""

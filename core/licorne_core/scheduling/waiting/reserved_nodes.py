@@ -69,7 +69,7 @@ class ReservationLimits:
         return most is None or self.reserved(reserver) < most
 
     def full(self, app: Application) -> Reserver | None:
-        """First reserver, from the application up to root, without room for a further reservation."""
+        """First reserver, from the application up to root, that may reserve no further node; or None."""
         return next((one for one in reservers(app) if not self.has_room(one)), None)
 
     def blocker(self, app: Application) -> ReservationLimit | None:

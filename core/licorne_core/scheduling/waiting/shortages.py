@@ -104,7 +104,7 @@ class HeldPool(QuotaPool):
         return shortage
 
     def may_fit(self, least: Amounts) -> bool:
-        """True: without a claim they may wait for the maximum itself, whatever is available."""
+        """Always True: when no claim stops them any more, the asks may have to wait for the maximum."""
         return True
 
     def that_may_open(self) -> list[Blocker]:
@@ -133,7 +133,7 @@ class HeldShortage(Shortage):
         self._of = pool
 
     def is_covered(self) -> bool:
-        """True if the asks delay no claim. If they do, time alone changes nothing."""
+        """True if the asks delay no claim; otherwise the shortage is shut until its pool changes."""
         if held_by(self.quota, self.leaf, self.items, self.runtime, self.own) is None:
             return True
         self.shut_at = self.pool.changes
@@ -145,9 +145,9 @@ class HeldShortage(Shortage):
 
 
 def is_foreseen(blocker: Blocker | None) -> bool:
-    """True if it may be known when an end makes room: under a maximum, or beside the claims on one.
+    """True if the time when allocations make room can be foreseen: under a maximum, with claims or not.
 
-    What other partitions use of a shared quota is not known.
+    This is impossible for a shared quota, because the allocations of other partitions are unknown.
     """
     if isinstance(blocker, QuotaShortage):
         return not isinstance(blocker.quota, SharedQuota)
@@ -158,7 +158,7 @@ MOST_KEPT = 256
 """Maximum number of likenesses that wait for nodes to be given up; earlier ones wait for their interval."""
 
 MOST_GIVEN_UP = 64
-"""Maximum number of recorded given-up nodes, the latest; if there were others, waiting asks search again."""
+"""Maximum number of recorded given-up nodes; after one is dropped, asks that may wait for it search again."""
 
 Likeness = tuple[QueuePath, AskClass, int, tuple[AppId, AllocationKey] | None]
 """Leaf, class and priority. An ask that has a node reserved has a likeness of its own."""
@@ -186,7 +186,7 @@ class NodesReserved(Blocker):
         return self._all.any_since(self.since, self)
 
     def may_use(self, node: Node) -> bool:
-        """True if no reservation keeps its victims, and it is large enough, and not refused by the RM."""
+        """True if no reservation keeps its victims, it is large enough, and the RM has not refused it."""
         free = node.schedulable and not (node.keeps_victims or node.claims)
         if not (free and node.holds(self.ask_class.items)):
             return False

@@ -4,7 +4,7 @@ A supply is searched for its first node. When it has none it is *short*: from th
 asks, and only changed nodes are candidates. These are noted once, in the pool of all short supplies, so that
 a change of a node costs the same however many asks wait. Asks without a predicate
 share the supply of their shape; the others have one each, which is used only if the shape's has
-nodes. `Supplies` has those of a partition, by wanted amounts, and their pools.
+nodes. `Supplies` has the supplies of a partition, by shape or class, and their pools.
 
 The heaps of supplies are bounded in number and in entries. The least recently used heap is dropped, and
 filled anew when it is needed again.
@@ -89,7 +89,7 @@ class NodePool(Pool):
         self.least = self.top = None
 
     def rules_out(self, wanted: AskClass | Shape) -> bool:
-        """True if a smaller search has failed: then only nodes in `rooms` may fit.
+        """True if a search for smaller amounts has failed: then only nodes in `rooms` may fit.
 
         Only a search for asks with the same or an earlier end counts, as room may be held for later starts.
         """
@@ -168,7 +168,7 @@ class Supply(Shortage):
         self.short_in = -1
         """Number of passes that had finished when it was last short; below zero if it never was."""
         self.heap: SupplyHeap | None = None
-        """Its nodes in order, once an ask needed more than the first few of all nodes."""
+        """Its nodes in order; None until an ask fits none of the first few of all nodes."""
 
     @property
     def is_short(self) -> bool:
@@ -224,7 +224,7 @@ class ReservableSupply(Supply):
             self.items = ()
 
     def takes(self, node: Node) -> bool:
-        """Open, with the capacity, and a reservation not refused; or the node required."""
+        """True if the node may be reserved for an ask now."""
         return node.may_be_reserved(self.wanted)
 
     def rank(self, node: Node) -> Any:
@@ -284,7 +284,7 @@ class SupplyHeap(NodeHeap):
 
 
 class HeapRoom:
-    """The supplies with heaps, kept within the bounds.
+    """The supplies with heaps, whose number and size are bounded.
 
     `_entries` is the sum of the entries of all heaps at their last count.
     """

@@ -6,10 +6,10 @@ above it are added to waiting lines of the rankings above. So when
 the blocker changes, the first waiting item is found by descending from root, without examining
 others.
 
-`changed` is the only function for a blocker that may open. The pass then takes, at each level, the smaller of
-the active items and those that wait for an open blocker. Before it takes the latter it asks the blocker, as
-one freed node may open the blocker for many items and have room for one. `BlockedItemEvents` publishes events
-about blocked items.
+`changed` is the only function that opens a blocker. The pass then takes, at each level, the first in key
+order of the active items and those that wait for an open blocker. Before it takes the latter it asks the
+blocker, as one freed node may open the blocker for many items but fit only one. `BlockedItemEvents`
+publishes events about blocked items.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -60,7 +60,7 @@ class Waiting:
     __slots__ = ("_blocked", "_heaps", "_openings", "opened", "runnable")
 
     def __init__(self) -> None:
-        """Start without waiting items. `runnable`: a pass could find something."""
+        """Start without waiting items. `runnable` is True if a pass could find something."""
         self.opened: dict[Blocker, None] = {}
         """Changed line owners, until they are found to let no item through."""
         self._blocked: dict[Ranking[Any], _Blocked] = {}
@@ -100,7 +100,7 @@ class Waiting:
             blocker.shut()
 
     def _note(self, item: Parked, owner: Blocker, wanted: Items) -> None:
-        """Put the item, and all that leads to it, into the owner's waiting lines."""
+        """Put the item and its ancestors into the owner's waiting lines."""
         is_first = is_less = True
         inner: tuple[WaitingLine, ...] = ()
         for ranking, member in way_up(item):
@@ -142,7 +142,7 @@ class Waiting:
         return is_less
 
     def unpark(self, item: Parked) -> None:
-        """Make a parked item active again, with all that leads to it."""
+        """Make a parked item and its ancestors active again."""
         blocker = item.blocker
         if blocker is None:
             return
@@ -163,7 +163,7 @@ class Waiting:
             blocker.retire()
 
     def _forget(self, ranking: Ranking[Any], member: Any, owner: Blocker) -> bool:
-        """Count one reason less for the member in the owner's line; True if the line is empty now."""
+        """Remove one reason for the member from the owner's line; True if the line is empty now."""
         line = owner.waiting_lines[ranking]
         if line.remove(member):
             blocked = self._blocked[ranking]
@@ -230,7 +230,7 @@ class Waiting:
             self.unpark(item)
 
     def first(self, ranking: Ranking[Any]) -> Any:
-        """The first item of a ranking that can be tried; None for none.
+        """The first item of a ranking that can be tried; None if there is none.
 
         If it was parked itself, it is unparked.
         """
@@ -259,7 +259,7 @@ class Waiting:
         self._heaps.clear()
 
     def _first_member(self, ranking: Ranking[Any], blocked: _Blocked, limit: Ranked | None) -> Any:
-        """Return the first item before the limit that may lead to a passing item."""
+        """Return the first item before the limit that may lead to a passing item, or None."""
         heap = self._heap_of(ranking, blocked)
         while heap:
             entry = heap[0]
@@ -336,7 +336,7 @@ def way_up(item: Parked) -> _Path:
 
 
 def try_with_claim(waiting: Waiting, request: Request) -> None:
-    """Try asks with a new claim again that were stopped by held amounts: they may use what theirs holds."""
+    """Unpark the ask's group if held amounts block it: it may use the amounts of the ask's new claim."""
     group: AskGroup = request.group
     items: list[Parked] = [group, *group.remedy_requests.values()]
     for item in items:

@@ -123,7 +123,7 @@ class WaitingLine:
         return bool(chunk.least) and lower(chunk.least, wanted)
 
     def remove(self, item: Any) -> bool:
-        """Count one reason less; True if it was the last one."""
+        """Remove one reason for the item; True if it was the last one."""
         count = self.members[item] - 1
         if count:
             self.members[item] = count
@@ -133,7 +133,7 @@ class WaitingLine:
         return True
 
     def knows(self, item: Any, wanted: Items) -> bool:
-        """True if the `least` of the member's chunk is no more than this; for checks."""
+        """True if the `least` of the member's chunk does not exceed `wanted`; for checks of invariants."""
         chunk = self._chunks[self._position(self._filed[item])]
         return self._filed[item] in chunk.entries and not lower(dict(chunk.least), wanted)
 
@@ -187,7 +187,7 @@ class WaitingLine:
     def _first_in(
         self, chunk: Chunk, ranking: Ranking[Any], limit: Ranked | None, place: int
     ) -> Ranked | None:
-        """The first entry from `place` on that is let through, or that is beyond the limit."""
+        """The first entry from `place` on that is let through, or that is beyond the limit; or None."""
         entries = chunk.entries
         while place < len(entries):
             entry = entries[place]

@@ -24,7 +24,7 @@ class Backlog:
     """Groups that fitted no node, or exceeded the headroom of the cluster, in a ring.
 
     Always true: every waiting group that is `nowhere` and may go to any node is in it. Others may
-    be: they are dropped when it is their turn. A group that is tried again keeps its place.
+    be in it until their turn, and are then dropped. A group that is tried again keeps its place.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class Backlog:
         return group in self._groups
 
     def note(self, group: AskGroup, *, lacks: bool) -> None:
-        """Add a group that was tried and found no node; `lacks` is True if this try failed for that."""
+        """Add a group that found no node; `lacks` if its last try lacked room on nodes of sufficient size."""
         if group.ask_class.required_node is None:
             self._groups[group] = None
             group.in_backlog = True
@@ -109,8 +109,8 @@ class Wakeups:
         self.gangs: dict[NoPlace, None] = {}
         """Blockers of gangs that wait for room for all members."""
         self.short_gangs: dict[AskGroup, Packing | None] = {}
-        """Groups of gangs for which the cluster had too little left at their last try, and maybe others, with
-        the packing of each as in `NoPlace`; at most `MOST_SHORT_GANGS`."""
+        """Groups of gangs that exceeded the cluster's headroom when last tried, with their packings as in
+        `NoPlace`; at most `MOST_SHORT_GANGS`. Groups that no longer wait may be among them."""
 
     def forget_order(self) -> None:
         """Rank the items of the priority passes again: even the form of their keys may have changed."""

@@ -59,7 +59,7 @@ def _cancel(partition: Partition, found: Cancellation, now: float, outcome: Outc
 def _overdue(job: TimerJob) -> Iterator[int]:
     """Apply the timeout of the application's placeholders, by `ON_TIMEOUT`.
 
-    Only requests from before the timeout are stopped or dropped; later ones stay.
+    Only requests from before the timeout are stopped or dropped; later ones remain.
     """
     partition = job.partition
     app = partition.applications[job.timer.app_id]

@@ -17,7 +17,7 @@ class Replacing(Stage):
         context.effort.count(self._search)
 
     def decide(self, now: float) -> Replacement | Cancellation | None:
-        """Return the first possible replacement, or a placeholder to cancel (spec § 6.5)."""
+        """Return the first possible replacement, a placeholder to cancel, or None (spec § 6.5)."""
         context = self.context
         replacing = context.wakeups.replacing
         while replacing.ready:

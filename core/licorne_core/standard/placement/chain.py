@@ -78,7 +78,7 @@ class PlacementRule:
         return QueuePath(path)
 
     def _path_above(self, app: NewApplication, tree: QueueTree) -> str | Miss:
-        """The path of the parent rule, or root without one; a `Miss` if the parent rule does not match."""
+        """The path of the parent rule, or root; a `Miss` if it does not match. Raises Rejected for a leaf."""
         if self._parent is None:
             return ROOT
         path = self._parent.place(app, tree)
@@ -174,7 +174,7 @@ DEFAULT_PATH = QueuePath("root.default")
 """The queue for applications that no rule places, if it exists (spec § 3.4)."""
 
 FALLBACK = "default"
-"""Name in place of a rule's for an application placed in `DEFAULT_PATH`."""
+"""Name that is reported as the rule of an application placed in `DEFAULT_PATH`."""
 
 
 class _Choice(NamedTuple):
@@ -220,7 +220,7 @@ class Placer:
         return self._choose(app, tree).rule
 
     def _choose(self, app: NewApplication, tree: QueueTree) -> _Choice:
-        """The first path, in the order of rules, to which the user may submit (spec §§ 3.2-3.4)."""
+        """The first path by rule to which the user may submit (spec §§ 3.2-3.4); raises Rejected if none."""
         results: list[QueuePath | Miss] = []
         for rule, config in zip(self._chain, self._rules, strict=False):
             result = rule.place(app, tree)
@@ -244,7 +244,7 @@ class Placer:
 
 
 def _leaf_at(path: QueuePath, app: NewApplication, tree: QueueTree) -> Queue:
-    """The leaf at the path, existing or created (spec § 3.11)."""
+    """The leaf at the path, existing or created (spec § 3.11); raises Rejected."""
     queue = tree.get(path)
     if queue is None:
         try:

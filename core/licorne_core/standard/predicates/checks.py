@@ -220,7 +220,7 @@ class PredicateChecks(Predicates):
         return found[:count]
 
     def _unknown_ahead(self, ask_class: AskClass, candidate: Node, count: int) -> list[Node]:
-        """Those of the next `count` nodes that have no result and no open check."""
+        """The nodes among the next `count` that have no result and no open check."""
         return [
             node
             for node in self._index.ahead(ask_class, count)

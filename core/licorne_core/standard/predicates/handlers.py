@@ -83,7 +83,7 @@ def checks_overdue(
         _hear_of(partition, check)
         if policy.fail_mode is FailMode.OPEN:
             if check.gang is not None:
-                # Silence counts as acceptance. The gang is booked later: its results must be valid then too.
+                # Silence counts as acceptance. The gang is booked later, so the results must still be valid.
                 for node in judged.results.keep(check, {}):
                     partition.dirty.mark_node(node)
             _settle(partition, check, {}, now, outcome, settled)
@@ -126,7 +126,7 @@ def _settle(
 ) -> None:
     """Confirm or roll back the assumed asks, and end the refused reservations.
 
-    If the RM has changed a node since, its answer may be void: then it is asked again. If
+    If the RM has changed a node since it was asked, its answer may be void: then it is asked again. If
     the ask that the check names has ended, the RM may have refused because of that, whatever the node.
     """
     orphaned = check.is_orphaned

@@ -15,7 +15,7 @@ MORE_WHILE_QUICK = 8
 """Factor of `MAX_ASSUMED` for a quick RM, so that checks are open while answers are being sent."""
 
 QUICK_PART = 0.5
-"""Share of the deadline within which a quick RM answers `MAX_ASSUMED` checks."""
+"""Share of the deadline in which a quick RM answers `MAX_ASSUMED * MORE_WHILE_QUICK` checks."""
 
 
 class AnswersOwed(Blocker):

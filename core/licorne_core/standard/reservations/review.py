@@ -9,11 +9,11 @@ the reservation
 * *gives way*: its ask would take its queue above the guarantee, and the node has room for a *rival*: an ask
   that stays within its own queue's guarantee and that only the nodes stop. A rival without room remains a
   rival until the next review, and ends the first such reservation whose node has room by then. The node is
-  not reserved again before the next review, as the rival may come later in the order than asks that would
+  not reserved again before the next review, as the rival may be later in the order than asks that would
   reserve the node.
 
 The priority pass places no ask above its queue's guarantee on a node where a rival fits. It places the rival
-of highest priority instead, and of these the oldest one. The reservation stays.
+of highest priority instead, and of these the oldest one. The reservation remains.
 
 A node that is given up is open. The ask is pending under its old rank, and may have another node
 reserved as soon as only the nodes stop it. A reservation with a promise never gives way, as victims
@@ -115,10 +115,10 @@ class Review(Stage):
         return ToGiveUp(idle, [one for one in yielding if self._take_rival(one)], findings)
 
     def gives_way(self, reservation: Reservation) -> bool:
-        """True if the reservation yields to a rival of the last review that has room by now."""
+        """True if the reservation yields to a rival of the last review that fits on its node now."""
         if not (reservation.gives_way and self._rivals):
             return False
-        # The RM may have been asked since then to stop victims for it.
+        # Since that review the RM may have been asked to stop victims for the ask.
         promise = self.context.wakeups.reserved.holder(reservation).request.promise
         return promise is None and self._take_rival(reservation)
 
@@ -249,7 +249,7 @@ class Overdue(Stage):
 
 
 def _comes_before(group: AskGroup, other: AskGroup) -> bool:
-    """True if the first ask of the group has a higher priority than that of the other, or is older."""
+    """True if the first ask of the group precedes that of the other: by priority, then by age."""
     if not group.waiting:
         return False
     key, other_key = group.heap[0][:3], other.heap[0][:3]
@@ -262,7 +262,7 @@ def _class_key(ask_class: AskClass) -> tuple[Items, str]:
 
 
 def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
-    """First blocker of a reserved ask other than its nodes.
+    """First blocker of a reserved ask other than its nodes, or None.
 
     A full cluster does not count, as an empty node would make room in it; nor do unanswered checks,
     which are answered or time out soon.

@@ -3,8 +3,8 @@
 Checks all steps of `recount.py` at once, and the rules on relations between objects:
 
 A1  A node has capacity = allocated + occupied + available; allocated is the sum of its allocations.
-A2  A partition's size is the sum of its nodes, and root's allocated amounts are theirs. Its tally
-    is the sum over its applications.
+A2  A partition's size is the sum of its nodes, and root's allocated amounts are the sum of those
+    of the nodes. Its tally is the sum over its applications.
 A3  A leaf is the sum of its applications, a parent that of its children: allocated, pending,
     running applications, and the priorities by which queues are ordered.
 A4  An application's totals are the sums of its allocations and asks.
@@ -31,8 +31,8 @@ W1  After a pass without a decision, no pending ask passes all checks of `explai
 W2  A parked item and its ancestors are in the waiting lines of its blocker; none of them is active.
 W3  Each blocker in `Blockers` has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
-W5  Each waiting group that found no node is in the backlog, and all that lack one are. Gangs that are noted
-    for the node order, as all nodes have too little left, are noted with what they want to be whole.
+W5  Each waiting group that found no node is in the backlog, as are all that lack one. Gangs recorded for
+    the node order, as all nodes have too little left, are recorded with the packing that they lack.
 S2  Room is held for later starts on schedulable nodes only, without reservations of asks that may go to
     other nodes.
 D4  A node is schedulable if its RM says so and it is not closed. A closed node is reserved only for
@@ -168,7 +168,7 @@ def check_invariants(scheduler: HasPartitions) -> None:
 
 
 def check_partition(partition: Partition) -> None:
-    """Check one partition, for callers that check only a sample."""
+    """Check one partition, for callers that check only a sample; raises InvariantBroken."""
     found = (finding for finding in audit(partition) if finding is not None)
     broken = [f"{_RULES[each.concern]}: {each.text}" for each in found if each.concern in _RULES]
     if broken:

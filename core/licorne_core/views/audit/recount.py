@@ -125,7 +125,7 @@ def _partition(partition: Partition) -> Iterator[Finding | None]:
 
 
 def _overfull(partition: Partition) -> Iterator[Finding | None]:
-    """Find nodes whose allocations exceed their capacity in total."""
+    """Find a partition whose nodes together have more allocated than their capacity."""
     before: dict[str, int] | None = None
     while True:
         nodes = list(partition.nodes.by_id.values())

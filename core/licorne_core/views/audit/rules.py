@@ -1,4 +1,4 @@
-"""Rules B1, F1, F2, G1, P2, P4, W1 to W5 and H1 of `invariants.py`.
+"""Rules G1, P2, P4, W1 to W5 and H1 of `invariants.py`.
 
 Placeholders and their replacements; victims and their beneficiaries; the waiting relation; and the
 holdings of an RM, which are the sum over its partitions.
@@ -244,7 +244,7 @@ def _check_backlog(partition: Partition) -> None:
 
 
 def _check_short(partition: Partition) -> None:
-    """W5: few gangs are recorded as waiting for more than all nodes have left, each with its whole demand."""
+    """W5: a bounded number of gangs is recorded as short of headroom, each with its current packing."""
     short = partition.wakeups.short_gangs
     require("W5", len(short) <= MOST_SHORT_GANGS, f"{len(short)} gangs are noted")
     for group, noted in short.items():
@@ -256,7 +256,7 @@ def _check_short(partition: Partition) -> None:
 
 
 def _check_stopped(partition: Partition) -> None:
-    """W4: nothing is reserved, assumed or parked in a stopped queue, nor reserved or parked if held."""
+    """W4: nothing is reserved, assumed or parked in a stopped queue, or reserved or parked if on hold."""
     for app in partition.applications.values():
         queue = stopped_above(app.leaf)
         if queue is None and not app.held:

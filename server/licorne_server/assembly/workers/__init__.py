@@ -6,5 +6,5 @@ members of one deployment. The supervisor serves no RM. It restarts a worker tha
 ends that worker's lease, so that the other workers take over its RMs at once.
 
 `worker` runs one of the processes, and decides about back-off; `supervisor` controls them. Called by
-`commands/serve_workers.py` alone.
+`commands/serve_workers.py` only.
 """

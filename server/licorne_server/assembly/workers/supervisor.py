@@ -4,8 +4,8 @@ It ends with success after a signal, once all workers have drained. It ends with
 cannot start the first time, or if every worker has failed repeatedly and none serves: then
 the service manager should restart it, and report the failure.
 
-Its state directory has applied configurations, marks and budgets. The documents are those of a single server,
-so that one can replace the other. State that only the running processes need is not stored: slices of
+Its state directory has applied configurations, marks and budgets. A single server has the same documents,
+so that either can replace the other. State that only the running processes need is not stored: slices of
 budgets, moves of RMs, the states of workers, and the secret. All workers end with their supervisor, and RMs
 replay the usage from which slices are computed.
 """
@@ -85,7 +85,7 @@ class Supervisor:
         self._seen: dict[str, float] = {}
 
     async def start(self) -> bool:
-        """Start all workers; returns True once all serve, False if one cannot, or on `failed`."""
+        """Start all workers; returns True once all serve, False if one cannot start or `failed` is set."""
         # Epochs of RMs without a stored epoch also rise with every start, as in a server without workers.
         start = await rising(self._documents, int(self._clock.now() * 1e6))
         self.service.records.begin(start)
@@ -142,7 +142,7 @@ class Supervisor:
         self._publish()
 
     def _evict(self, worker: Worker) -> None:
-        """End the leases of a process that has ended, so that the others need not wait for their expiry."""
+        """End the leases of an ended process, so that other workers need not wait until they expire."""
         for member in tuple(self.service.records.snapshot(self._clock.now()).members.values()):
             if member.name == worker.name:
                 self.service.records.end(member.id)

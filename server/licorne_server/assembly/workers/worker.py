@@ -1,4 +1,4 @@
-"""One worker: its serving process, and a new process after the end of one, with a back-off."""
+"""One worker: it runs a process that serves, and restarts an ended one after a back-off."""
 
 import asyncio
 import signal

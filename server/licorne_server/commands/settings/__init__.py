@@ -30,7 +30,7 @@ def add_arguments(_: argparse.ArgumentParser) -> None:
 
 
 def run(_: argparse.Namespace) -> int:
-    """Print the file."""
+    """Print a file with all settings."""
     with while_read():
         for line in lines():
             print(line)

@@ -80,7 +80,7 @@ def seconds(least: float, most: float = MOST_SECONDS) -> ValueKind[float]:
 
 
 def size(least: int) -> ValueKind[int]:
-    """A number of bytes: a number, or a text with a unit."""
+    """A number of bytes, at least `least`: a number, or a text with a unit."""
 
     def read(value: Any, _: Path) -> int:
         try:
@@ -189,7 +189,7 @@ def each(kind: ValueKind[T]) -> ValueKind[tuple[T, ...]]:
 
 
 def by_rm(kind: ValueKind[T]) -> ValueKind[Mapping[str, tuple[T, ...]]]:
-    """Lists of values by rmID. In texts it is a list of ``RM=VALUE``."""
+    """Lists of values by rmID; as text, a list of ``RM=VALUE``."""
 
     def read(value: Any, folder: Path) -> Mapping[str, tuple[T, ...]]:
         if isinstance(value, list):

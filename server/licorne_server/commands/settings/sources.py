@@ -152,7 +152,7 @@ def _meant(name: str) -> str:
 
 
 def _of_environment(environ: Mapping[str, str]) -> Iterator[tuple[str, Given]]:
-    """The values of variables; an empty one counts as unset. Licorne's variables precede those of others."""
+    """The values of variables; an empty one counts as unset. Licorne's variables override those of others."""
     if environ.get(NO_RESERVATIONS, "").lower() == "true":
         yield RESERVATIONS, Given(NO_RESERVATIONS, False)
     yield from _standard(environ)

@@ -1,4 +1,4 @@
-"""Bytes of commands and headers, by the table; and the records of a journal.
+"""Encodes commands and headers by the table, and reads the records of a journal.
 
 A journal need not be trusted: whatever its files contain, only valid records are returned.
 """

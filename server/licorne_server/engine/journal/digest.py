@@ -40,7 +40,7 @@ BYTES = 16
 """Length of a digest in bytes."""
 
 MOST_PARTS = 512
-"""Effects that are hashed together, which is faster than one by one."""
+"""Number of effects that are hashed together, which is faster than one by one."""
 
 
 def _rows(*paths: str) -> Convert:
@@ -77,7 +77,7 @@ SUMMED: dict[type, dict[str, Convert | None]] = {
 _PACKS = {kind: (kind.__name__, packer({"rm_id": None, **columns})) for kind, columns in SUMMED.items()}
 
 LEFT_OUT = frozenset({Unfinished, Happened, *rows("NOT_SUMMED")})
-"""Effects without a decision: unfinished commands, facts for people, and such effects of extensions."""
+"""Effects without a decision: unfinished commands, facts for people, and similar effects of extensions."""
 
 _encode: Callable[[object], bytes] = msgspec.msgpack.Encoder().encode
 
@@ -91,7 +91,7 @@ class DigestOf:
         self._parts: list[bytes] = []
 
     def saw(self, effects: Sequence[Effect]) -> None:
-        """Add the effects of one command; of a `TickFailed` those before the failure."""
+        """Add the effects of one command, or the effects before the failure of a `TickFailed`."""
         parts = self._parts
         for effect in effects:
             pack = _PACKS.get(type(effect))

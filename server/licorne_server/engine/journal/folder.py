@@ -145,7 +145,7 @@ class Folder:
 
 MAGIC = b"LICORNEJ"
 MOST_BLOCK = 32 * 1024 * 1024
-"""Maximum number of bytes of a block: more than any message of an RM, and not too many for a reader."""
+"""Maximum number of bytes of a block: more than any message of an RM, and few enough to be read at once."""
 
 LEVEL = 1
 """Compression level of zlib: the fastest."""

@@ -37,8 +37,8 @@ class Form:
     def __init__(self, pack: Convert | None, reading: Callable[[Columns], Reading]) -> None:
         """Create a form.
 
-        `pack` converts a value to its written form; None for no conversion. `reading` gives the
-        reading of a file with such columns.
+        `pack` converts a value to its written form; None for no conversion. `reading` gives the `Reading`
+        for a file with these columns.
         """
         self.pack = pack
         self.reading = reading

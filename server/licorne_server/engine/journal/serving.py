@@ -16,7 +16,7 @@ NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Journal:
-    """Journal of a server, or none if the settings have none."""
+    """The journal of a server; records nothing if the settings name no directory."""
 
     core: Core
     """The core for the engine: the scheduler itself if there is no journal."""

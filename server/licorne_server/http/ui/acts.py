@@ -1,7 +1,7 @@
 """Acts of operators on the page: each is a call of `licorne.v1.Admin`, with its rights and its audit.
 
 A page of another site must not act for its viewer. Such a page cannot send JSON without the permission of
-this server, and its origin is refused as well, even one that may read answers (`http/identity.py`). An origin
+this server, and its origin is refused as well, even if it may read answers (`http/identity.py`). An origin
 is this server's own if it matches the header ``Host``, or is one of `access.http_hosts`, for a proxy that
 uses another name. Another port of a name is another site. If callers have no identity, a site could give its
 own name the address of this server: then the name must be one that no other site can have.

@@ -56,7 +56,7 @@ class Heats:
     """The heat maps of partitions. Each is cached for a time that depends on its cost (`Maker.refresh`)."""
 
     def __init__(self, views: Views, time_slices: TimeSlices) -> None:
-        """Make heat maps of these partitions, in time slices."""
+        """Make heat maps of the partitions of `views`, in time slices."""
         self._views = views
         self._time_slices = time_slices
         self._together = Together[bytes]()

@@ -138,7 +138,7 @@ class Feed:
         """Server-sent events for one viewer, as long as it `is_there`.
 
         The first event identifies the server, the second has all entries, the others have changes.
-        `role` determines the viewer's rights: ``open``, ``rm``, ``viewer`` or ``operator``.
+        The first event also has the viewer's `role`: ``open``, ``rm``, ``viewer`` or ``operator``.
         """
         yield self._hello(role)
         board, version = self._board, 0

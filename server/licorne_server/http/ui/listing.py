@@ -1,4 +1,4 @@
-"""Pages of the page's lists: in their default order, or in one that the viewer chooses.
+"""Pages of the web page's lists: in their default order, or in an order that the viewer chooses.
 
 For a chosen order all rows are made in one bounded pass, and only those of a page are retained. So the time
 for a page grows with the list, but the memory does not. Rows with equal values are in order of their names,
@@ -23,7 +23,7 @@ from licorne_server.reads.paging import Page
 T = TypeVar("T")
 
 MAX_SORTED = 100_000
-"""Maximum number of items that are sorted. Further ones are left out, and the answer is marked as cut."""
+"""Maximum number of items that are sorted. Further items are left out, and the answer is marked as cut."""
 
 MAX_CURSOR = 4096
 """Maximum number of characters of a cursor."""

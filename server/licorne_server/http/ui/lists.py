@@ -211,7 +211,7 @@ async def usage(request: web.Request) -> web.StreamResponse:
 
 
 async def preemptions(request: web.Request) -> web.StreamResponse:
-    """Victims below the number `before`, latest first; `q` is searched in ids and keys."""
+    """Victims with numbers below `before`, the latest first; `q` is searched in ids and keys."""
     asked, maker = Asked(request), Maker.of(request)
     text = wanted(request)
     before = number(request, "before", 0) or None
@@ -321,7 +321,7 @@ async def events(request: web.Request) -> web.StreamResponse:
 
 
 def event_row(number: int, record: EventRecord) -> JsonObject:
-    """The row of an event; types are names."""
+    """The row of an event, with its types as names."""
     detail = record.detail
     return {
         "id": number,

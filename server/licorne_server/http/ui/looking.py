@@ -129,7 +129,7 @@ def _is_visible(key: Key, visible: Visible | None) -> bool:
 
 
 MAX_QUEUES = 5_000
-"""Bound on queues of all partitions that are shown live. Each RM has an equal share; other RMs may use what
+"""Maximum number of queues that are shown live, in total. Each RM has an equal share; other RMs may use what
 it leaves of its share. The deepest queues beyond the share of an RM are left out."""
 
 

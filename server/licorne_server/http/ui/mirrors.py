@@ -1,7 +1,7 @@
 """The boards of the other members, each followed over its feed while the page has viewers.
 
 Messages are read row by row, as one may have megabytes. The page names a lost member at once, but its rows
-stay for a moment, so that a short break does not empty the page.
+remain for a moment, so that a short interruption does not empty the page.
 """
 
 import asyncio
@@ -214,7 +214,7 @@ class Mirrors:
                     await mirror.told.wait()
 
     def rows(self, here: Set[str], most: int) -> Iterator[tuple[Key, Row]]:
-        """The rows of RMs that are not in `here`, with up to `most` queues of a member; and lost members."""
+        """Rows of RMs not in `here`, with up to `most` queues of each member, and rows of silent members."""
         known = set(here)
         for mirror in list(self._mirrors.values()):
             rows = {key: row for key, row in mirror.rows.items() if key.rm not in known}

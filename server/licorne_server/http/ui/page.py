@@ -138,7 +138,7 @@ class Search:
                 self.hits.append({**dict.fromkeys(HIT, ""), **hit, "finished": 0, **more})
 
     def _has_room(self, kind: str) -> bool:
-        """True if one more hit of this kind may be added."""
+        """Count a hit of this kind; returns True if it may be added."""
         count = self._found[kind] = self._found.get(kind, 0) + 1
         self.complete = self.complete and count <= HITS
         return count <= HITS

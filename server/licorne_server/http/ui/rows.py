@@ -45,7 +45,7 @@ def _mark(mark: OperatorMark | None) -> JsonObject | None:
 
 
 def rm_row(rm: RmReport, connected: bool, since: float, caps: RmCaps) -> JsonObject:
-    """The row of an RM: its connection, with the time `since` which it is so, its usage and limits."""
+    """The row of an RM: if and since when it is connected or disconnected, its usage and its limits."""
     return {
         **_rm(rm),
         "connected": connected,
@@ -211,7 +211,7 @@ _STAY = names("ALLOCATION_ON_PAGE")
 
 
 def stay_row(stay: StayReport | None) -> JsonObject:
-    """The fields of a row for an allocation that will be preempted; None if it will not."""
+    """The fields of a row about the notice of an allocation; each is None if it is under no notice."""
     return {name: None if stay is None else of(stay) for name, of in _STAY.items()}
 
 

@@ -35,10 +35,10 @@ from licorne_server.reads.history.tracks import (
 from licorne_server.reads.sources import Sources
 
 MAX_ROWS = 500
-"""Maximum number of asks that are shown: the latest."""
+"""Maximum number of asks that are shown, the latest first."""
 
 MAX_FACTS = 200_000
-"""Maximum number of facts of the event log that are examined: the latest."""
+"""Maximum number of facts of the event log that are examined, the latest first."""
 
 PART = 256
 """Maximum number of facts that are examined without a pause."""
@@ -64,7 +64,7 @@ _RULES = {
 
 
 async def timeline(request: web.Request) -> web.StreamResponse:
-    """The latest asks of an application, each with its phases; `more` is the number of the others."""
+    """The latest asks of an application, each with its phases; `more` is the number of further asks."""
     asked, maker = Asked(request), Maker.of(request)
     found = Timeline(asked)
     await maker.all(found.steps())
@@ -279,7 +279,7 @@ def _marks(sources: Sources, partition: PartitionName, span: TrackSpan, track: T
 
 
 def _preemptions(span: TrackSpan, track: Track) -> Iterator[JsonObject]:
-    """A mark for the victims of consecutive steps."""
+    """Marks of victims, one for each series of consecutive steps with victims."""
     count = start = 0
     for place, stopped in enumerate([*span.of(track.stopped), 0], span.first):
         if stopped:

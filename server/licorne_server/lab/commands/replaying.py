@@ -123,7 +123,7 @@ def _configuration(file: Path | None) -> Configuration | None:
 
 
 def _compared(run: Run, until: float, changes: Changes, watching: _Watching, live: Replayed) -> Compared:
-    """Play the run with changes beside the live one, and compare them."""
+    """Replay the run with changes, and compare it with the live run."""
     lives = watching.lives
     assert lives is not None
     lives.close(live.end)

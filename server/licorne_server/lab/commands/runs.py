@@ -1,4 +1,4 @@
-"""A run of a journal, as commands use it: its records, its moments, and the progress of its replay."""
+"""A run of a journal for commands: its records, its moments, and the progress of its replay."""
 
 import argparse
 from collections.abc import Iterator
@@ -118,7 +118,7 @@ class Teller:
         self._begun = self._told = monotonic()
 
     def __call__(self, now: float) -> None:
-        """Report that the replay has reached this time, in unix seconds."""
+        """Report, unless too early, that the replay has reached this time, in unix seconds."""
         clock = monotonic()
         if clock - self._told >= FIRST_WORD:
             self._told = clock

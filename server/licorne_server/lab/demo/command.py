@@ -231,7 +231,7 @@ class Spectator:
         return replace(snapshot, clusters=named)
 
     def _blocked(self) -> ExplainResponse | None:
-        """Explanation of the application that always waits; None if it does not wait now."""
+        """Explanation of the application that is meant to wait; None if it does not wait now."""
         request = ExplainRequest(partition=f"[{EXPLAINED_RM}]default", application_id=WAITING_APPLICATION)
         try:
             answer = self._stub.Explain(request, timeout=ANSWER_SECONDS)

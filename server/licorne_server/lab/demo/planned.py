@@ -1,7 +1,7 @@
-"""The worlds of the demo with runtimes, large asks that smaller ones pass, and a gang in one rack.
+"""The worlds of the demo with runtimes, large asks that smaller asks overtake, and a gang in one rack.
 
-Nodes stand in racks. `batch` has asks as large as a node, whose starts are planned until one is free.
-`research` has a gang that runs inside one rack or not at all, and one that grows and never ends.
+Nodes stand in racks. `batch` has asks as large as a node, whose starts are planned until a node is free.
+`research` has a gang that runs only inside one rack, and a gang that grows and never ends.
 """
 
 from dataclasses import replace

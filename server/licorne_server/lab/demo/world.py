@@ -24,7 +24,7 @@ GI = 1024**3
 class Submission:
     """An application with its time of arrival, its asks, and the duration of each allocation.
 
-    For a gang the asks are those of members, submitted when all placeholders are allocated.
+    For a gang the asks are for its members, submitted when all placeholders are allocated.
     """
 
     at: float
@@ -79,8 +79,8 @@ STANDING = submission(
     priority=0,
 )
 
-# Nearly always above the maximum of its queue, so that there is a wait to explain. Its priority is the
-# highest, so that only this maximum stops it.
+# This application is nearly always above the maximum of its queue, so that there is a wait to explain. Its
+# priority is the highest, so that only this maximum stops it.
 WAITING_APPLICATION = "nightly-0001"
 MEDIUM = {"vcore": 2000, "memory": 8 * GI}
 NIGHTLY = submission(
@@ -322,7 +322,7 @@ def rounds(world: World) -> Iterator[Submission]:
 
 
 def endless(world: World) -> Iterator[Submission]:
-    """All applications of a world: first those that never end, then repeated rounds of the others."""
+    """All applications of a world: first those that never end, then repeated rounds of all others."""
     yield from world.standing
     yield from rounds(world)
 

@@ -57,7 +57,7 @@ class Carried:
     estimated: int = 0
     """Allocations without a known runtime."""
     answered: int = 0
-    """Checks that got the RM's answer in the live run, or else acceptance."""
+    """Checks that were answered as in the live run, or else accepted."""
     refused: int = 0
     """Nodes that these answers refused."""
     left_out: Counter[str] = field(default_factory=Counter)

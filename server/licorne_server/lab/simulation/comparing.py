@@ -1,4 +1,4 @@
-"""Replays a run with changes beside the live run.
+"""Replays a run with changes, in step with a replay of the live run.
 
 As long as both are equal, the second run gets all recorded inputs, including turns, so that a change without
 effect causes no difference. From the first different effect on, or the first turn that only one run needs,
@@ -52,7 +52,7 @@ class _Follower:
         self._changes = changes
 
     def passes(self, now: float) -> None:
-        """Do nothing: time alone makes no difference."""
+        """Do nothing: time by itself makes no difference."""
 
     def saw(self, now: float, command: Command, effects: Sequence[Effect]) -> None:
         self._differing.saw(now, effects, is_live=False)

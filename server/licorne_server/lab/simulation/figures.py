@@ -23,7 +23,7 @@ SHORT: Final = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figures:
-    """Times are in seconds, shares from 0 to 1; `lost_work` is in amounts of `resource` times seconds.
+    """Figures of a run: seconds, shares from 0 to 1, and lost work in amounts of `resource` times seconds.
 
     `resource` is the one that the jobs need most, relative to capacity; utilisation refers to it. `makespan`
     is from the first submission to the last end.

@@ -56,7 +56,7 @@ class End(IntEnum):
 
 
 class Life(NamedTuple):
-    """An allocation in the live run. Times are in unix seconds; an allocation without an end runs."""
+    """An allocation in the live run, with times in unix seconds; if it `RUNS`, `ended` is the run's end."""
 
     node: str
     placed: float

@@ -16,7 +16,7 @@ A *victim* is an allocation that the RM was asked to stop: for another ask, for 
 as its node is drained. *Lost work* is its amounts times the seconds from its last checkpoint, or
 else from its placement, until the request to stop; a placeholder has none.
 
-A queue has the sums of all queues below it, so root has those of its partition.
+The measures of a queue include all queues below it, so those of root are for the partition.
 """
 
 from collections.abc import Sequence

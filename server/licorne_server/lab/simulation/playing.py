@@ -1,7 +1,7 @@
 """An RM that plays a workload: it submits jobs at their times, and ends each after its run time.
 
 A job is an application. Its members are asks; those of a gang have placeholders first. After a preemption a
-gang starts again as a whole, and otherwise only the member that was preempted. A gang whose placeholders have
+gang starts again as a whole; of any other job only the preempted member does. A gang whose placeholders have
 timed out is submitted again after a pause, which grows each time, so that gangs that have blocked each other
 do not collide again.
 """
@@ -52,13 +52,13 @@ MAX_TIMEOUTS: Final = 1_000
 """Number of timeouts after which a gang is given up."""
 FIRST_PAUSE: Final = 60.0
 LONGEST_PAUSE: Final = 8 * 3600.0
-"""Bounds of the seconds until a gang that has timed out is submitted again; the pause is drawn."""
+"""Bounds of the seconds until a gang that has timed out is submitted again; the pause is random."""
 PATIENCE: Final = 7 * 86_400.0
 """Seconds without an event of the RM after which waiting jobs are left waiting."""
 
 
 class SimulationError(Exception):
-    """The core refuses a request of the RM; the text gives the reason."""
+    """The core has failed, or refuses a request of the RM; the text gives the reason."""
 
 
 @dataclass(slots=True, eq=False)

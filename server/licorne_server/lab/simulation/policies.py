@@ -58,7 +58,7 @@ _EVERY: Final = (
     ),
     Policy(
         name="fifo",
-        summary="whoever fits first, in order of arrival: jobs pass those that wait for room",
+        summary="jobs in order of arrival; those that fit pass those that wait for room",
         properties=_PLAIN,
     ),
     Policy(
@@ -74,7 +74,7 @@ _EVERY: Final = (
     ),
     Policy(
         name="fair",
-        summary="the queue with the least in use first, by its guarantee if it has one",
+        summary="the queue with the least usage first, relative to its guarantee if it has one",
         properties=_PLAIN,
         layout=QueueLayout.BY_USER,
     ),
@@ -88,7 +88,7 @@ _EVERY: Final = (
     ),
     Policy(
         name="backfill-easy",
-        summary="as fifo; the first waiting job has a planned start, others may pass that do not delay it",
+        summary="as fifo; the first waiting job has a planned start, which jobs that pass it must not delay",
         properties={**_PLAIN, "backfill": "easy"},
     ),
     Policy(
@@ -103,7 +103,7 @@ _EVERY: Final = (
     ),
     Policy(
         name="fair-memory",
-        summary="as fair, by what was used; use of a day ago counts half",
+        summary="as fair, by past usage; usage of a day ago counts half",
         properties={**_PLAIN, "fairshare.half-life": "24h"},
         layout=QueueLayout.BY_USER,
     ),

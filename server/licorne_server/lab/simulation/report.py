@@ -29,7 +29,7 @@ _NONE: Final = "-"
 
 
 def rows(sides: Sequence[Summary]) -> list[tuple[str, ...]]:
-    """A row for the whole run, and one for each queue that had asks; values that differ as ``a → b``."""
+    """A row for the whole run, and one for each queue that had asks; different values as ``a → b``."""
     found = [tuple(_together("all", [side.total for side in sides]))]
     places: dict[tuple[str, str, str], list[QueueSummary | None]] = {}
     for number, side in enumerate(sides):
@@ -43,7 +43,7 @@ def rows(sides: Sequence[Summary]) -> list[tuple[str, ...]]:
 
 
 def use_rows(sides: Sequence[Summary]) -> list[tuple[str, ...]]:
-    """A row for each partition and resource; values that differ as ``a → b``."""
+    """A row for each partition and resource; different values as ``a → b``."""
     shares: dict[tuple[str, str], list[str]] = {}
     for number, side in enumerate(sides):
         for partition in side.partitions:

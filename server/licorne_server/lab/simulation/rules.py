@@ -55,10 +55,9 @@ def _fits(value: str, pattern: str) -> bool:
 class Rules:
     """How a trace is played.
 
-    A job without a matching rule is placed in the queue `otherwise`, or if that is empty in the policy's.
-
-    `sizes` has the resources of a processor and of a GPU, if they are unusual. Without `members` and `gang`
-    the trace decides.
+    A job without a matching rule is placed in the queue `otherwise`, or if that is empty, in the policy's
+    queue. `sizes` overrides the `DEFAULT_SIZES` of a processor and of a GPU. Without `members` and `gang` the
+    trace decides.
     """
 
     queues: Sequence[QueueRule] = ()

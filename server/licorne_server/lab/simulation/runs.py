@@ -18,7 +18,7 @@ from licorne_server.lab.simulation.traces.model import Trace, TraceJob
 from licorne_server.lab.simulation.workload import Workload, workload_of
 
 SAMPLE: Final = 60.0
-"""Seconds between two samples of guarantees."""
+"""Seconds between two samples of the measures."""
 _SELDOM: Final = Tuning(inspection_time=86_400.0)
 
 
@@ -55,7 +55,7 @@ class Run:
 
 @dataclass(slots=True)
 class TraceSource:
-    """The jobs of a trace, read once; each run makes its own workload of them."""
+    """The jobs of a trace, read once; each run makes its own workload from them."""
 
     trace: Trace
     jobs: list[TraceJob] = field(init=False)

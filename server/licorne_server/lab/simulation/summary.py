@@ -61,7 +61,7 @@ class Summary:
 
 @dataclass(slots=True)
 class Tally:
-    """Running totals of a queue with its descendants, except `below`, which is for the queue alone."""
+    """Running totals of a queue with its descendants, except `below`, which is only for the queue itself."""
 
     asks: int = 0
     placed: int = 0

@@ -15,7 +15,7 @@ MAX_RMS = 1_024
 """Maximum number of RMs whose marks are retained, which is the bound on RMs."""
 
 MOST_AT_ONCE = 20
-"""Maximum number of operators' marks that are recorded one by one in a step; further ones are summed up."""
+"""Maximum number of operators' marks that are recorded one by one in a step; further marks are combined."""
 
 _WORDS = {
     MarkKind.NODE: ("cordon", "node {} cordoned", "node {} takes work again"),

@@ -188,7 +188,7 @@ class Recorder:
     def _make_room(self, now: float) -> None:
         """Drop tracks above the bounds: first those of queues neither selected nor viewed, the oldest first.
 
-        Those of selected queues are last: a user who views many queues does not erase the history of others.
+        Tracks of selected queues are last: a user who views many queues does not erase the history of others.
         """
         size = self.size
         if len(self._tracks) <= MAX_TRACKS and size <= MAX_BYTES:
@@ -259,7 +259,7 @@ class Sample(NamedTuple):
 
 
 class History(Periodic):
-    """The samples of the last day, the oldest first; the first one is taken after the server's start."""
+    """The samples of the last day, the oldest first; the first one is taken a minute after `start`."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
         """Start without samples; `start` schedules one every minute, in the time slices of readers."""
@@ -297,7 +297,7 @@ class Recording(Periodic):
         clock: Clock,
         time_slices: TimeSlices,
     ) -> None:
-        """Create it without samples before `start`; `revisions` gives the configurations of an RM."""
+        """Take no samples before `start`; `revisions` gives the configurations of an RM."""
         super().__init__("recording", clock, STEP_SECONDS)
         self.recorder = Recorder(views, revisions, clock.now())
         self._time_slices = time_slices

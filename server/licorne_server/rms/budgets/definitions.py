@@ -238,7 +238,7 @@ class Budgets:
         )
 
     async def _store(self, wanted: Definition, base: int, tries: int) -> tuple[Definition, bool]:
-        """Store the next revision, unless the current one has the same text; returns it, and True if stored.
+        """Store the next revision, unless its text is in force; returns the one in force, and True if stored.
 
         Raises:
             CallError: ABORTED, `base` is not in force any more; or it cannot be stored.
@@ -287,7 +287,7 @@ class Budgets:
         try:
             tree = await self._parsed(definition.text)
         except ConfigError as error:
-            # A member of another version has written the definition: the budgets in force stay.
+            # A member of another version has written the definition: the budgets in force remain.
             log.error("stored budgets not taken", revision=definition.revision, reason=str(error))
             return
         async with self._lock:

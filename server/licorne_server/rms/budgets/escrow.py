@@ -271,7 +271,7 @@ class Escrow:
         """The holdings that the RMs of this member should have now; None while their use is unknown.
 
         `at_least` is a plan to which the core has shrunk already: then no slice grows, and none is below that
-        plan, nor below the current use unless the plan was.
+        plan. None is below the current use either, unless the plan is.
         """
         uses, held = self._books.uses(name), self._held()
         if uses is None:

@@ -221,7 +221,7 @@ class MemberBudgets(Periodic):
         }
 
     async def _work(self) -> float:
-        """Run one round of the escrow; returns the seconds until the next one."""
+        """Run one round of the escrow; returns the time of the next one, in unix seconds."""
         try:
             if self._escrow is not None and self._ownership.may_decide():
                 await self._round(self._escrow, self._ownership.snapshot())

@@ -22,10 +22,10 @@ SPARE = 8
 """Divisor: a grant adds this part of the unwanted remainder, so that not every ask needs a grant."""
 
 ROOMY = 4
-"""Factor: if no other RM wants more, a slice is reduced once it exceeds the recent use this many times..."""
+"""Factor: if no other RM wants more, only a slice above this many times the recent use is reduced."""
 
 KEPT = 2
-"""...and is then reduced to this many times the recent use."""
+"""Factor: a slice above `ROOMY` times the recent use is reduced to this many times that use."""
 
 NEAR = 16
 """Divisor: an RM that lacks less than this part of its fair part gets nothing from the slices of others."""

@@ -1,6 +1,6 @@
 """`licorne.v1.Admin`: the calls by which operators change the core's state.
 
-Each subject has a module, with a class that returns its methods by name. Those of an extension are in its
+Each subject has a module, with a class that returns its methods by name. The calls of an extension are in its
 folder (`extensions/*/admin.py`). Methods that change state are wrapped by `Rights`, which admits operators
 and writes a line to the audit log.
 """
@@ -51,7 +51,7 @@ class AdminService:
 
         `thread` parses configurations; `eviction` evicts RMs; `dumps` makes state dumps; `changes` applies
         configurations; plans are made on `copies`; long reads use `time_slices`; `log_levels` has the levels
-        that RMs request; `budgets` are those over several RMs.
+        that RMs request; `budgets` limit several RMs together.
         """
         rights = Rights(views, access, changes.configurations)
         acts = Acts(rights, engine, rms, views, changes.configurations)

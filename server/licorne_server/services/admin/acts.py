@@ -326,5 +326,5 @@ def _refused(effect: OperatorRefused) -> CallError:
 
 
 def if_changed(done: Any) -> Mapping[str, Any] | None:
-    """The further fields of a mark if the outcome has changed something: none of them; None if it has not."""
+    """An empty set of further fields of a mark if the outcome has changed something; None if it has not."""
     return {} if done.changed else None

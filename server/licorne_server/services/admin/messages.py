@@ -103,7 +103,7 @@ start_trial = filled(
 
 
 def start_advice(lacking: StartTrial) -> pb.StartTrial:
-    """What a start lacks according to the checks; nothing was tried."""
+    """The requirements of a start that the checks report as missing, without a trial."""
     message = start_trial(lacking)
     message.message = lacking.advice()
     return message

@@ -32,7 +32,7 @@ from licorne_server.wire.caps import MAX_CONFIG_BYTES, bytes_of, comment_problem
 from licorne_server.wire.errors import aborted, exhausted, failed_precondition, invalid_argument, unavailable
 
 MAX_WANTED = 100
-"""Maximum RMs on a page: each may request dozens of levels, and an answer is serialized in one step."""
+"""Maximum number of RMs on a page: each may request dozens of levels, and a page is encoded in one step."""
 
 STALL_SECONDS = 30.0
 """Seconds without progress after which a reader is cut off."""

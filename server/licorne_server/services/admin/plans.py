@@ -334,7 +334,7 @@ def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: S
 
 
 def _tried(work: Callable[[Spent], StartTrial]) -> pb.PlanStartResponse | str:
-    """The trial in a copy, left out if it fails; or the reason why it is impossible."""
+    """A trial made in a copy; an answer without trials if that fails, or the reason of a refusal."""
 
     def told(spent: Spent) -> bytes:
         try:

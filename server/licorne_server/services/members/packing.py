@@ -5,7 +5,7 @@ rush: then frames are gathered for a moment, because gRPC delivers messages one 
 queue up.
 
 Each direction of a call has a window of bytes, which grows as its reader takes messages. So the stream
-itself is always read, a slow reader stops its own call alone, and the backlog is bounded at both ends.
+itself is always read, a slow reader stops only its own call, and the backlog is bounded at both ends.
 Calls take turns, frame by frame. Long messages travel in pieces.
 
 A separate gRPC call for each call would not need these windows. But a caller of grpc.aio that writes while
@@ -94,7 +94,7 @@ class PackedCall:
         self._has_room = asyncio.Event()
         # Unread messages, each with the bytes to credit once it is read.
         self._messages: deque[tuple[bytes, int]] = deque()
-        # Pieces of an incomplete message, their bytes, and those of the bytes that are not credited yet.
+        # Pieces of an incomplete message, their total bytes, and the part of these that is not credited yet.
         self._pieces: list[bytes] = []
         self._pieces_size = self._pieces_owed = 0
         # Number of unread bytes, and of read bytes that are not credited to the sender yet.

@@ -35,7 +35,7 @@ CHECK_SECONDS = 0.25
 """Seconds between two checks of the records of the RMs whose calls are passed on."""
 
 LAST_SECONDS = 3.0
-"""Seconds in which the last messages of an owner that is gone still count, unless there is another one."""
+"""Seconds in which the last messages of an owner that is gone count, unless the RM has another owner."""
 
 STALL_SECONDS = 30.0
 """Seconds without progress after which the reader of a passed call is cut off."""

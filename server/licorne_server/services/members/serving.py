@@ -187,7 +187,7 @@ class InnerContext(Context, Authenticated):
     """The context of a call from the web page, with the methods of grpc.aio that unary handlers use."""
 
     def __init__(self, caller: Caller, address: str) -> None:
-        """`address` is the caller's, as gRPC writes it."""
+        """`address` is the address of the caller, as gRPC writes it."""
         self.caller = caller
         self._address = address
 
@@ -221,7 +221,7 @@ class InnerCalls:
         self._find = guarded
 
     async def call(self, method: str, request: bytes, caller: Caller, address: str) -> bytes:
-        """The response to a caller's request; `address` is the caller's, as gRPC writes it.
+        """The response to a caller's request; `address` is that of the caller, as gRPC writes it.
 
         Raises:
             CallError: the call has failed, or the server has not started yet.

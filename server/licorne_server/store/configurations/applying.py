@@ -27,7 +27,7 @@ CheckConfiguration = Callable[[RmId, SubmittedConfig], ConfigurationRefused | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """A new configuration for an RM, with author and comment; None means the server's default."""
+    """A new configuration for an RM, with author and comment; `config` is None for the server's default."""
 
     rm_id: RmId
     config: SubmittedConfig

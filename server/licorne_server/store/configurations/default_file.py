@@ -86,7 +86,7 @@ def refused_default(file: Path, problems: tuple[Problem, ...]) -> DefaultFileErr
 async def watch_file(
     what: str, file: Path, text: str, clock: Clock, changed: Callable[[], Awaitable[None]]
 ) -> None:
-    """Call `changed` once two consecutive checks have found the same new content; `text` is the current one.
+    """Call `changed` once two consecutive checks have found the same new content; `text` is the current text.
 
     So a half-written file is not used, and an unusable file is reported once for each content.
     Links are followed, as their target may change.

@@ -143,7 +143,7 @@ class Configurations:
         self._clock = clock
         self._of: dict[RmId, Revisions] = {}
         self._expected: dict[RmId, Revisions] = {}
-        # Unregistered RMs, those unregistered first are first.
+        # Unregistered RMs, in the order in which they have left.
         self._gone: dict[RmId, None] = {}
 
     def start(self) -> None:

@@ -71,7 +71,7 @@ class ConfigThread:
         self._stopped = False
 
     async def run(self, origin: Origin, work: Callable[[], T], size: int = 0) -> T:
-        """Do the work of a question in the thread; returns or raises its result.
+        """Do the work of a question in the thread; returns its result or raises its error.
 
         `size` is the memory of the text, in bytes.
 

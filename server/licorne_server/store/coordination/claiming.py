@@ -82,7 +82,7 @@ class Holdings:
 log = structlog.get_logger("core.members")
 
 TRIES = 8
-"""Maximum claims of one RM that conflict with those of other members, before the caller has to retry."""
+"""Maximum number of claims of one RM that may conflict with other members, until the caller has to retry."""
 
 GAP_BITS = 16
 """Number of bits of the random number by which epochs rise."""

@@ -52,7 +52,7 @@ LOAD_EVERY = 10.0
 """Seconds between two publications of a member if only its load has changed."""
 
 TRIES_OF_LEASE = 6
-"""Attempts of a call that fit into a lease, so that after a hung server there is time for others."""
+"""Attempts of a call that fit into a lease, so that after a hung server there is time for other servers."""
 
 LONGEST_TRY = 5.0
 """Maximum seconds of an attempt."""
@@ -278,7 +278,7 @@ def _put(key: bytes, value: bytes) -> pb.RequestOp:
 
 
 def _is_due(member: Member, published: Member | None, load_due: float) -> bool:
-    """True if this renewal has to write the member; for its load alone, not before `load_due`."""
+    """True if this renewal has to write the member; if only its load has changed, not before `load_due`."""
     assert published is not None
     if replace(member, load={}) != replace(published, load={}):
         return True

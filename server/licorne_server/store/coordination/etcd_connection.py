@@ -147,7 +147,7 @@ class EtcdConnection:
     async def call(self, method: Method[M], request: Message) -> M:
         """The answer to a request.
 
-        A repeatable one is sent to each server once, until one answers.
+        A repeatable request is sent to each server once, until one answers.
 
         Raises:
             Refused: etcd has answered with an error.

@@ -39,7 +39,7 @@ MAX_MEMBERS = 1_024
 """Maximum number of members with a valid lease."""
 
 MAX_RECORDS = 65_536
-"""Maximum records of RMs. Beyond it the one without an owner that was released first is removed."""
+"""Maximum number of records of RMs; above it, records without an owner are removed, the oldest first."""
 
 
 class Records:

@@ -59,7 +59,7 @@ class Membership(Ownership):
         self._forgetting: set[asyncio.Task[None]] = set()
 
     async def start(self, address: str, http: str) -> None:
-        """Join, and follow the others. `on_lost` must be set."""
+        """Join, and follow the other members. `on_lost` must be set."""
         self._lease.publish_at(address, http)
         loop = asyncio.get_running_loop()
         for work in (self._lease.run(), self._snapshots.run(), self._moves.run()):
@@ -118,7 +118,7 @@ class Membership(Ownership):
     def forget(self, rm_id: RmId) -> None:
         """Release the RM; its record keeps the epoch.
 
-        Without the store this member stays the owner.
+        If the store does not answer, this member remains the owner.
 
         From now on the RM is not served, and a later `take` makes a new claim.
         """

@@ -124,7 +124,7 @@ class Moves:
             self._lease.publish(draining=is_told)
 
     async def drain(self) -> None:
-        """Hand all RMs over to the other members, one by one. If there are none, the RMs stay."""
+        """Hand all RMs over to the other members, one by one. Without other members the RMs stay here."""
         for rm_id in sorted(self._holdings.served):
             if not self._others():
                 return

@@ -16,7 +16,7 @@ from licorne_server.store.documents.encoding import decode
 from licorne_server.wire.errors import invalid_argument
 
 MAX_EPOCH = 2**53 - 2**32
-"""The highest epoch that an RM may name. JavaScript can represent it, and many higher ones."""
+"""The highest epoch that an RM may name. JavaScript can represent it, and many higher epochs."""
 
 
 DRAIN = f"{SHARED}drain/"

@@ -19,7 +19,7 @@ MAX_RECORD = 512 * 1024
 """Maximum number of bytes of a record that is read."""
 
 MOST_LOADS = 500
-"""Maximum RMs whose load a member publishes, the highest first, so that its record can be read."""
+"""Maximum number of RMs whose load a member publishes, the highest first; larger records are not read."""
 
 T = TypeVar("T")
 

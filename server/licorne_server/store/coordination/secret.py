@@ -55,7 +55,7 @@ def _read(value: bytes) -> str:
 
 
 class Secret:
-    """The secret of the deployment, and the number of callers that have sent another one."""
+    """The secret of the deployment, and the number of callers that have sent another secret."""
 
     value: str
     """The secret; empty while it is unknown, when no caller is accepted."""

@@ -21,7 +21,7 @@ PAUSE = 1.0
 """Seconds after which a watch that has ended is opened again."""
 
 GONE_SECONDS = 600.0
-"""Seconds for which a member is missed that has departed without leaving normally."""
+"""Seconds for which a member that has departed without leaving normally is missed."""
 
 
 class Snapshots:

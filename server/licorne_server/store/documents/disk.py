@@ -96,7 +96,7 @@ class Disk:
         self._lock.release()
 
     def prepare(self, name: str, value: bytes) -> None:
-        """Write a content beside the current one, so that its later `write` needs hardly more room."""
+        """Write a content in addition to the current one, so that its later `write` needs hardly any room."""
         with self._transaction() as database:
             _content(database, name, value)
         self._prepared.add(name)

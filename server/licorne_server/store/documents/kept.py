@@ -53,7 +53,7 @@ class Kept(Documents):
         self._passing = passing
         self._documents: dict[str, Document] = {}
         self.watched: dict[str, Document] = {}
-        """Those of the documents that others watch."""
+        """The documents that others watch."""
         self._bytes = 0
         self._revision = 0
         self._closed = False

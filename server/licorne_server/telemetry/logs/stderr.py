@@ -173,7 +173,7 @@ _HEAD = re.compile(r"([IWEF])\d{4} ")
 
 
 class Redirect:
-    """Leads descriptor 2 into this process, from `begin` to `end`."""
+    """Redirects descriptor 2 into this process, from `begin` to `end`."""
 
     def __init__(self, lines: Lines, write: Callable[[str], None]) -> None:
         """Make `lines` of all messages, and pass them to `write`."""

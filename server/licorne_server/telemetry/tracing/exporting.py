@@ -227,6 +227,6 @@ class _Overheard(logging.Filter):
     said = ""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Suppress the record."""
+        """Store the message in `said`, and suppress the record."""
         self.said = record.getMessage()
         return False

@@ -32,7 +32,7 @@ NAMED = {
 
 @pytest.fixture
 def driver() -> Driver:
-    """A core with a node of 4 and an application of a limited group; all events so far were read."""
+    """A core with a node and an application of a limited group; earlier events are dropped."""
     driver = Driver()
     driver.do(
         register(config(LIMITED)), nodes(node("n1", memory=4)), apps(app("app", "root.a", groups=["ops"]))
@@ -42,7 +42,7 @@ def driver() -> Driver:
 
 
 def test_events_of_a_replayed_allocation(driver: Driver) -> None:
-    """A replayed allocation has no events of an ask, and its application becomes Accepted, then Running."""
+    """A replayed allocation has no events of an ask; its application has the states Accepted and Running."""
     driver.send(asks(ask("app", "k1", on_node="n1", memory=1)))
     assert heard(driver) == [
         "APP app SET APP_ACCEPTED: runApplication",
@@ -71,7 +71,7 @@ def test_the_events_of_a_release_are_ordered(driver: Driver, why: TerminationTyp
 
 
 def test_only_the_last_released_allocation_completes_the_application(driver: Driver) -> None:
-    """Of several allocations released at once, only the last one has the event APP_COMPLETING."""
+    """If several allocations are released together, APP_COMPLETING follows the last one."""
     driver.do(asks(ask("app", "k1", memory=1), ask("app", "k2", memory=1)))
     driver.facts.clear()
     driver.send(releases(release("app")))
@@ -101,7 +101,7 @@ def test_an_allocation_that_failed_at_the_rm_keeps_its_ask(driver: Driver) -> No
 
 
 def test_a_resize_has_an_event_of_the_difference(driver: Driver) -> None:
-    """An increase has an added amount, a decrease a removed one, and an equal size no event."""
+    """A larger amount has an event that adds the difference, a smaller one an event that removes it."""
     driver.send(asks(ask("app", "k1", on_node="n1", memory=1, vcore=5)))
     driver.facts.clear()
     driver.send(asks(ask("app", "k1", memory=3, vcore=1)))
@@ -142,7 +142,7 @@ QUEUE_MAX = "[{name: a, resources: {max: {memory: 3}}}]"
 
 
 def waiting(queues: str) -> Driver:
-    """A core with these queues and a large node; all events so far were read."""
+    """A core with these queues and a large node; earlier events are dropped."""
     driver = Driver()
     driver.do(register(config(queues)), nodes(node("n1", memory=100)))
     driver.facts.clear()
@@ -172,7 +172,7 @@ def test_a_waiting_application_has_one_event() -> None:
 
 
 def test_a_queue_and_a_quota_have_separate_events() -> None:
-    """An application above two maxima may become runnable for each of them separately."""
+    """An application blocked by its queue and by its user's limit has separate events for both."""
     limit = "limits: [{limit: l, users: [ann], maxapplications: 1}]"
     driver = waiting(f"[{{name: a, maxapplications: 1, {limit}}}]")
     submit(driver, "one")

@@ -23,7 +23,7 @@ OPS = "[{name: a, limits: [{limit: l, groups: [%s], maxresources: {memory: 9}}]}
 
 
 def started(queues: str = "[{name: a}]") -> Driver:
-    """A core with these queues and a node of 4; all events so far were read."""
+    """A core with these queues and a node; earlier events are dropped."""
     driver = Driver()
     driver.do(register(config(queues)), nodes(node("n1", memory=4)))
     driver.facts.clear()

@@ -24,7 +24,7 @@ from support.core.driver import Driver, heard, records
 
 @pytest.fixture
 def driver() -> Driver:
-    """A core with one queue, a node of 4 and one of 8; all events so far were read."""
+    """A core with one queue and nodes of 4 and 8 bytes; earlier events are dropped."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4), node("n2", memory=8)))
     driver.facts.clear()
@@ -51,7 +51,7 @@ def test_a_rejected_node_has_no_event(driver: Driver) -> None:
     [(NodeAction.DRAIN_NODE, "schedulable: false"), (NodeAction.DRAIN_TO_SCHEDULABLE, "schedulable: true")],
 )
 def test_a_drained_node_has_one_event(driver: Driver, action: NodeAction, message: str) -> None:
-    """A change of the flag has an event NODE_SCHEDULABLE, and a repetition has none."""
+    """A change of the flag has one event NODE_SCHEDULABLE; a repetition has none."""
     if action is NodeAction.DRAIN_TO_SCHEDULABLE:
         driver.send(nodes(node("n1", NodeAction.DRAIN_NODE)))
         driver.facts.clear()
@@ -80,7 +80,7 @@ LIMITED = "[{name: a, limits: [{limit: l, users: [ann, bob], groups: [ops], maxr
 
 
 def started(text: str) -> Driver:
-    """A core with that configuration; all events so far were read."""
+    """A core with this configuration; earlier events are dropped."""
     driver = Driver()
     driver.do(register(text))
     driver.facts.clear()
@@ -95,7 +95,7 @@ def test_a_refused_registration_has_no_event_of_queues() -> None:
 
 
 def test_a_queue_created_by_placement_has_the_detail_dynamic() -> None:
-    """Creation and removal have QUEUE_DYNAMIC; parents are added first and removed last."""
+    """Events of creation and removal have QUEUE_DYNAMIC; parents are added first and removed last."""
     driver = started(config("[{name: p, parent: true}]", rest=CREATE))
     driver.do(apps(app("app", "root.p.x.y")))
     assert heard(driver, "QUEUE_DYNAMIC") == [
@@ -109,7 +109,7 @@ def test_a_queue_created_by_placement_has_the_detail_dynamic() -> None:
 
 
 def test_the_tags_of_a_namespace_have_events_of_its_queue() -> None:
-    """New sizes in tags have QUEUE_MAX and QUEUE_GUARANTEED after QUEUE_APP; equal ones have no event."""
+    """New sizes in tags have events QUEUE_MAX and QUEUE_GUARANTEED after QUEUE_APP; equal sizes have none."""
     driver = started(config("[{name: p, parent: true}]", rest=CREATE))
     tags = {
         "namespace.resourcequota": '{"resources":{"memory":{"value":8}}}',
@@ -147,7 +147,7 @@ def test_a_reload_has_events_of_changed_queues_only() -> None:
 
 
 def test_a_queue_missing_in_a_reload_has_an_event_once_it_is_empty() -> None:
-    """The event of removal has the time of the cleaning; a parent without children is then a leaf."""
+    """A missing queue has its event when it is cleaned; its parent, now without children, becomes a leaf."""
     driver = started(config("[{name: p, queues: [{name: a}]}]"))
     driver.do(reload(config("[{name: p}]")))
     assert heard(driver) == []
@@ -183,7 +183,7 @@ def test_a_queue_missing_in_a_reload_has_an_event_once_it_is_empty() -> None:
     ids=["same", "changed", "gone"],
 )
 def test_a_reload_has_events_of_changed_limits(after: str, expected: list[str]) -> None:
-    """New and changed limits have UG_USER_LIMIT or UG_GROUP_LIMIT set, missing ones removed."""
+    """New and changed limits have UG_USER_LIMIT or UG_GROUP_LIMIT with SET, removed limits with REMOVE."""
     driver = started(config(LIMITED % "{memory: 2}"))
     driver.do(reload(config(after, rest="preemption: {enabled: false}")))
     assert heard(driver) == expected
@@ -204,7 +204,7 @@ def test_limits_are_removed_together_with_their_queue() -> None:
 
 
 def test_a_removed_partition_has_events_for_all_its_objects() -> None:
-    """A removed partition has events of applications, nodes, the cluster's size, and queues from below."""
+    """A removed partition has events of applications, nodes, the cluster's size, and queues, leaves first."""
     two = config("[{name: a}]") + config("[{name: a}]", name="second").removeprefix("partitions:\n")
     driver = started(two)
     driver.do(
@@ -236,7 +236,7 @@ Change = tuple[EventChange, str, float]
 
 
 def reservations(driver: Driver, begin: float) -> list[Change]:
-    """The events of reservations since the previous call, with seconds after `begin`."""
+    """The events of reservations since the previous call, with their times in seconds after `begin`."""
     return [
         (record.change, record.reference_id, record.time - begin)
         for record in records(driver)

@@ -52,8 +52,8 @@ def test_a_refused_update_has_no_events_of_queues() -> None:
 
 
 @pytest.mark.row(6)
-def test_each_rm_gets_its_own_events() -> None:
-    """Two RMs with equal names get their own events only, after all other effects."""
+def test_each_rm_has_its_own_events() -> None:
+    """RMs whose objects have equal names receive only their own events, after all other effects."""
     driver = Driver()
     for rm in ("rm1", "rm2"):
         driver.do(register(config("[{name: a}]"), rm=rm), nodes(node("n1", memory=9), rm=rm))
@@ -81,7 +81,7 @@ def test_the_events_of_an_allocation_are_one_object() -> None:
 
 
 def test_events_have_the_time_of_their_change() -> None:
-    """Events have unix seconds, and do not change when their object changes later."""
+    """Events have the time of the change in Unix seconds, and are not affected by later changes."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=4)))
     start = driver.now

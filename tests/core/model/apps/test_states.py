@@ -17,11 +17,11 @@ from licorne_core.values.app_states import AppState
 from support.core.builders import ask
 
 BOOKS_ROOM = {RequestEvent.ASSUME, RequestEvent.ALLOCATE, RequestEvent.KEEP_ROOM}
-"""The events that book a pending request."""
+"""The events that book the amounts of a pending request."""
 
 
 def reachable_from(start: Any, transitions: Mapping[tuple[Any, Any], Any]) -> set[Any]:
-    """Every state that a sequence of events can reach from this state, which is included."""
+    """Every state that a sequence of events can reach from this state, including the state itself."""
     found = {start}
     while True:
         more = {to for (state, _), to in transitions.items() if state in found} - found
@@ -68,7 +68,7 @@ def test_a_step_outside_of_the_table_is_refused(state: RequestState, event: Requ
 
 
 def test_releases_end_a_request_and_other_ends_restart_it() -> None:
-    """A release leads to the final state from every state, a failure and a roll-back to the first one."""
+    """From every state a release leads to the final state, and a failure or roll-back to PENDING."""
     ends = {RequestEvent.RELEASE: RequestState.RELEASED}
     again = (RequestEvent.ROLL_BACK, RequestEvent.ASK_BACK)
     ends |= dict.fromkeys(again, RequestState.PENDING)
@@ -77,7 +77,7 @@ def test_releases_end_a_request_and_other_ends_restart_it() -> None:
 
 
 def test_only_a_booking_leads_to_a_booked_state() -> None:
-    """A booked state is entered by a booking, and left by its end or by a wait for a placeholder."""
+    """A pending request enters a booked state only by an event that books room."""
     for (state, event), to in TRANSITIONS.items():
         if state is RequestState.PENDING:
             assert (to in requests.BOOKED) == (event in BOOKS_ROOM), event
@@ -88,7 +88,7 @@ def test_only_a_booking_leads_to_a_booked_state() -> None:
 
 
 def test_the_docstring_lists_all_states() -> None:
-    """The docstring has each state, in the order of the code."""
+    """The docstring of the module describes each state, in the order of the code."""
     # A compiled module has no docstring.
     source = Path(__file__).parents[4] / "core/licorne_core/model/apps/requests.py"
     text = ast.get_docstring(ast.parse(source.read_text()), clean=False)

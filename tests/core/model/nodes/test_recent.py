@@ -1,4 +1,4 @@
-"""The log of changes gives each reader all changes, and nothing else."""
+"""The log of changes returns exactly the changes since a reader's last read."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,10 +12,10 @@ changes = st.lists(st.tuples(st.sampled_from(["note", "note", "forget"]), st.int
 
 
 @given(changes, changes)
-def test_a_reader_gets_the_objects_changed_since(
+def test_a_reader_has_the_objects_changed_since_its_last_read(
     before: list[tuple[str, int]], after: list[tuple[str, int]]
 ) -> None:
-    """A reader gets each object changed since its last read once, the latest first, without removed ones."""
+    """A reader has each changed object once, the latest first, without removed objects."""
     log: Recent[int] = Recent()
     follow(log, before)
     read = log.count
@@ -25,7 +25,7 @@ def test_a_reader_gets_the_objects_changed_since(
 
 
 def follow(log: Recent[int], changes: list[tuple[str, int]]) -> list[int]:
-    """Apply the changes; returns the changed objects that exist, the latest last."""
+    """Apply the changes; return the changed objects that exist, the latest last."""
     changed: list[int] = []
     for what, thing in changes:
         if thing in changed:

@@ -16,7 +16,7 @@ SPREAD = NodeSortPolicy(type=NodeSortType.SPREAD, attribute="zone")
 
 
 def nodes_of(policy: NodeSortPolicy, *zones: str, vcore: int = 10) -> tuple[NodeBook, list[Node]]:
-    """One node of 10 vcore and 10 memory in each of these zones; an empty name is no zone."""
+    """A node of these cores and 10 bytes of memory in each zone; an empty name is no zone."""
     book = NodeBook(policy)
     for number, zone in enumerate(zones):
         capacity = {"vcore": vcore, "memory": 10}
@@ -26,7 +26,7 @@ def nodes_of(policy: NodeSortPolicy, *zones: str, vcore: int = 10) -> tuple[Node
 
 
 def fill(book: NodeBook, node: Node, **amounts: int) -> list[Node]:
-    """Book an amount on a node; returns the nodes whose scores are void."""
+    """Book amounts on a node; return the nodes whose scores are void."""
     book_on_node(tuple(amounts.items()), node)
     return list(book.order.voids(node))
 
@@ -83,7 +83,7 @@ def test_a_change_without_groups_voids_the_score_of_its_node_only(policy: NodeSo
 
 
 def test_spread_takes_the_emptiest_zone_first() -> None:
-    """Zones are ordered by the mean over their nodes; nodes without the attribute form a further zone."""
+    """Zones are ordered by the mean utilization of their nodes; nodes without the attribute form a zone."""
     book, (e0, _, w2, _, none4) = nodes_of(SPREAD, "east", "east", "west", "west", "", vcore=8)
     fill(book, e0, vcore=4)
     fill(book, w2, vcore=1)
@@ -106,7 +106,7 @@ def test_a_change_in_a_zone_voids_the_scores_of_the_zone() -> None:
 
 
 def test_added_and_removed_nodes_change_the_mean_of_a_zone() -> None:
-    """A zone has a mean from its first node until its last one is removed."""
+    """An added or removed node changes the mean of its zone; a zone without nodes has none."""
     book, (e0, e1, _) = nodes_of(SPREAD, "east", "east", "west")
     fill(book, e0, vcore=10)
     assert book.order.score(e1) == (0.25, 0.0)
@@ -123,7 +123,7 @@ def test_added_and_removed_nodes_change_the_mean_of_a_zone() -> None:
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(-9, 9)), max_size=40))
 def test_cached_scores_equal_new_ones(steps: list[tuple[int, int]]) -> None:
-    """Scores are right if only the void ones are computed again."""
+    """All scores are right if only void scores are computed again after each change."""
     zones = ("east", "east", "west", "west", "")
     book, nodes = nodes_of(SPREAD, *zones, vcore=1000)
     kept = {}

@@ -1,4 +1,4 @@
-"""The cost of the comparison of the queues at two moments."""
+"""The cost of comparing queues before and after a reload."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from support.core.trees import reload_tree, whole_tree
 
 
 class Counted(dict[str, int]):
-    """Amounts that count their comparisons."""
+    """Amounts whose comparisons are counted."""
 
     compared = 0
 
@@ -30,7 +30,7 @@ def limited(description: str, amount: int) -> QueueConfig:
 
 
 def facts(before: QueueConfig, after: QueueConfig) -> list[str]:
-    """The names whose limit was set, by a change from one configuration to the other."""
+    """The names with an event of a changed limit after a reload from one configuration to the other."""
     tree = whole_tree(before)
     earlier = snapshot(tree.root)
     reload_tree(tree, after)
@@ -39,7 +39,7 @@ def facts(before: QueueConfig, after: QueueConfig) -> list[str]:
 
 
 def test_a_limit_is_compared_once_for_all_its_names() -> None:
-    """The work grows linearly with the number of names, whether the limit changed or not."""
+    """For a limit with a thousand names the amounts are compared fewer than 20 times."""
     Counted.compared = 0
     assert facts(limited("old", 1), limited("new", 1)) == []
     assert len(facts(limited("old", 1), limited("new", 2))) == 1_000

@@ -25,7 +25,7 @@ maxima = st.none() | sizes.map(max_in_force)
 
 
 def line(*levels: tuple[Resources | None, Resources]) -> Queue:
-    """The leaf of a chain of queues from root down, each with its maximum and its usage."""
+    """The leaf of a chain of queues, given from root down as maximum and usage."""
     queue: Queue | None = None
     for depth, (limit, allocated) in enumerate(levels):
         queue = Queue(f"q{depth}", queue, is_leaf=depth == len(levels) - 1, managed=True)
@@ -44,19 +44,19 @@ def test_an_empty_maximum_limits_nothing(size: Resources | None) -> None:
 
 @pytest.mark.row(33)
 def test_a_maximum_of_zeros_is_in_force() -> None:
-    """A maximum of zeros only leaves no room for its types, and does not limit others."""
+    """A maximum of only zeros forbids its types, and does not limit other types."""
     assert max_in_force({"memory": 0, "gpu": 0}) == {"memory": 0, "gpu": 0}
 
 
 @pytest.mark.parametrize("size", [None, {}, {"memory": 0}, {"memory": 0, "gpu": 0}])
 def test_a_guarantee_of_zeros_is_none(size: Resources | None) -> None:
-    """A guarantee that is unset, empty or of zeros only counts as none."""
+    """A guarantee that is unset, empty or has only zeros counts as none."""
     assert guaranteed_in_force(size) is None
 
 
 @pytest.mark.row(33)
-def test_a_zero_beside_an_amount_is_in_force() -> None:
-    """A zero beside an amount of another type forbids its type."""
+def test_a_zero_with_other_amounts_is_in_force() -> None:
+    """A zero in a maximum that has amounts of other types forbids its own type."""
     tree = tree_of("- {name: a, resources: {max: {memory: 10, gpu: 0}}}")
     tree.root.max = {"memory": 100, "gpu": 8}
     assert headroom(queue_at(tree, "root.a")) == {"memory": 10, "gpu": 0}
@@ -64,7 +64,7 @@ def test_a_zero_beside_an_amount_is_in_force() -> None:
 
 @pytest.mark.row(34)
 def test_a_type_without_a_maximum_is_bounded_by_the_ancestors() -> None:
-    """A maximum of memory does not bound vcore, which the maxima of the ancestors do."""
+    """A type that is missing in the maximum of a queue is bounded by the maxima of its ancestors."""
     tree = tree_of("- {name: a, resources: {max: {memory: 10}}}")
     tree.root.max = {"memory": 100, "vcore": 5000}
     leaf = queue_at(tree, "root.a")
@@ -72,7 +72,7 @@ def test_a_type_without_a_maximum_is_bounded_by_the_ancestors() -> None:
 
 
 def test_the_headroom_is_the_least_on_the_way_to_root() -> None:
-    """The headroom of each type is that of the queue with the least room on the way to root."""
+    """For each type the headroom is the least room of the queue and all queues above."""
     leaf = line(
         ({"memory": 100, "vcore": 100}, {"memory": 60}),
         ({"memory": 80}, {"memory": 50}),
@@ -99,7 +99,7 @@ def test_an_ask_fits_in_the_headroom_if_it_fits_at_every_level(
 
 
 def test_the_fair_maximum_is_the_nearest_maximum() -> None:
-    """A queue's own maximum, even zero, replaces those above; zeros of root's are left out."""
+    """A queue's own maximum, even zero, replaces the maxima above; zeros in root's maximum are left out."""
     leaf = line(
         ({"memory": 100, "vcore": 50, "gpu": 0}, {}), ({"memory": 40}, {}), ({"memory": 60, "vcore": 0}, {})
     )
@@ -109,7 +109,7 @@ def test_the_fair_maximum_is_the_nearest_maximum() -> None:
 
 
 def test_the_share_is_measured_by_the_guarantee() -> None:
-    """The share of a type with a guarantee is its usage divided by that, instead of the fair maximum."""
+    """The share of a type is its usage divided by the guarantee, or without one by the fair maximum."""
     leaf = line(({"memory": 100, "vcore": 50}, {}), (None, {"memory": 30, "vcore": 10}))
     leaf.guaranteed = {"memory": 40}
     assert denominators(leaf) == {"memory": 40, "vcore": 50}
@@ -131,7 +131,7 @@ def test_the_share_is_measured_by_the_guarantee() -> None:
     ],
 )
 def test_the_largest_quotient_rules(allocated: Resources, divisors: Resources, expected: list[float]) -> None:
-    """The largest quotient comes first; zero of zero is no share, and a positive amount of zero is 1."""
+    """Quotients are sorted in descending order; zero by zero is left out, a positive amount by zero is 1."""
     assert quotients(dict(allocated), dict(divisors)) == expected
 
 
@@ -149,7 +149,7 @@ def priority(inside: int | None, **settings: bool | int) -> int:
     [(5, -7, -2), (5, INT32_MAX, INT32_MAX), (-5, INT32_MIN, INT32_MIN), (None, 7, NO_PRIORITY)],
 )
 def test_a_priority_offset_stays_within_int32(inside: int | None, offset: int, expected: int) -> None:
-    """An offset stops at the ends of int32, and has no effect on a queue without asks."""
+    """A priority with its offset stays within int32; an offset has no effect on a queue without asks."""
     assert priority(inside, priority_offset=offset) == expected
 
 

@@ -1,4 +1,4 @@
-"""The cost of a short-lived queue does not grow with the queues beside it."""
+"""The cost of a short-lived queue does not grow with the number of other queues."""
 
 from collections.abc import Sequence
 
@@ -26,13 +26,13 @@ NOW = 1.0
 
 
 def of_namespaces(names: Sequence[str]) -> list[Command]:
-    """Applications of as many namespaces, each with a queue created and sized for it, and a waiting ask."""
+    """An application in each namespace, with tags that create and size a queue, and with a waiting ask."""
     new = [app(name, "", tags={"namespace": name, **SIZES}) for name in names]
     return [apps(*new), asks(*(ask(name, name, vcore=8) for name in names))]
 
 
 def costs(beside: int) -> list[int]:
-    """The executed lines for creating a queue, for the next turn, and for its removal, beside others."""
+    """Executed lines of code for the creation of a queue, the next turn, and the queue's removal."""
     scheduler = Scheduler()
     for command in (
         register(CONFIG),
@@ -51,8 +51,8 @@ def costs(beside: int) -> list[int]:
     return [act(come), act(wait) + act(Tick()), act(go) + act(Tick())]
 
 
-def test_a_short_lived_queue_costs_the_same_beside_very_many() -> None:
-    """Neither the creation of a queue nor the next turn examines the queues of other namespaces."""
+def test_a_short_lived_queue_costs_the_same_with_many_queues() -> None:
+    """Neither creation and removal of a queue nor the next turn examine the queues of other namespaces."""
     few, many = costs(10), costs(300)
     for one, other in zip(few, many, strict=True):
         assert abs(other - one) < 250, (few, many)

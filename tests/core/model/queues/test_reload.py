@@ -17,7 +17,7 @@ ONLY_A = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 
 
 def follow(tree: QueueTree, queues: str) -> None:
-    """Reload as the partition does: check first, then apply the change."""
+    """Check a reload, which must have no problem, and apply it."""
     root = root_config(queues)
     assert check_reload(tree, root) == []
     tree.shares_stale = False
@@ -38,8 +38,8 @@ def test_reload_keeps_common_queues() -> None:
 
 
 @pytest.mark.row(52)
-def test_a_reload_changes_settings_of_running_queues() -> None:
-    """Sizes, applications, access and properties are those of the new text, even where that has none."""
+def test_a_reload_changes_settings_of_existing_queues() -> None:
+    """Sizes, access and properties are those of the new configuration, also settings that it leaves out."""
     tree = tree_of(TWO)
     leaf = queue_at(tree, "root.a")
     follow(
@@ -112,8 +112,8 @@ def test_a_dynamic_queue_that_is_configured_becomes_managed() -> None:
     assert leaf.max_applications == 7
 
 
-def test_dynamic_queues_below_a_draining_one_are_cleaned() -> None:
-    """Dynamic queues below a draining one do not drain, but are removed once they are empty."""
+def test_dynamic_queues_below_a_draining_queue_are_cleaned() -> None:
+    """Dynamic queues below a draining queue do not drain, but are removed once they are empty."""
     tree = tree_of("- {name: root, submitacl: '*', queues: [{name: users, parent: true}, {name: a}]}")
     leaf = tree.create(QueuePath("root.users.ann"), ANN)
     enter(leaf)
@@ -125,8 +125,8 @@ def test_dynamic_queues_below_a_draining_one_are_cleaned() -> None:
     assert [queue.path for queue in tree.clean()] == ["root.users.ann", "root.users"]
 
 
-def test_a_leaf_with_applications_stays_a_leaf() -> None:
-    """A leaf in use that would become a parent is refused with its place in the text."""
+def test_a_leaf_with_applications_cannot_become_a_parent() -> None:
+    """A reload in which a leaf in use becomes a parent has a problem with the path of the leaf."""
     tree = tree_of(TWO)
     enter(queue_at(tree, "root.a"))
     enter(queue_at(tree, "root.b.x"), "app-2")
@@ -144,8 +144,8 @@ def test_a_leaf_with_applications_stays_a_leaf() -> None:
 
 
 @pytest.mark.row(27)
-def test_parent_becomes_a_leaf_when_its_children_are_gone() -> None:
-    """A parent that becomes a leaf waits until its children are removed."""
+def test_a_parent_becomes_a_leaf_when_its_children_are_removed() -> None:
+    """A parent that is configured as a leaf is a parent until its children are removed."""
     tree = tree_of(TWO)
     enter(queue_at(tree, "root.b.x"))
     as_leaf = TWO.replace(", queues: [{name: x}, {name: y}]", "")
@@ -159,8 +159,8 @@ def test_parent_becomes_a_leaf_when_its_children_are_gone() -> None:
     assert outline(tree)[-1] == "root.b leaf managed Active"
 
 
-def test_a_later_reload_keeps_a_parent_a_parent() -> None:
-    """A later configuration with children cancels the change of a parent into a leaf."""
+def test_a_later_reload_cancels_the_change_of_a_parent_into_a_leaf() -> None:
+    """If a later configuration gives it children again, a parent does not become a leaf."""
     tree = tree_of(TWO)
     enter(queue_at(tree, "root.b.x"))
     follow(tree, TWO.replace(", queues: [{name: x}, {name: y}]", ""))
@@ -170,8 +170,8 @@ def test_a_later_reload_keeps_a_parent_a_parent() -> None:
     assert outline(tree)[-2:] == ["root.b parent managed Active", "root.b.z leaf managed Active"]
 
 
-def test_a_stopped_queue_stays_stopped_after_a_reload() -> None:
-    """A reload that keeps a queue does not start it, and neither does one with a dynamic queue."""
+def test_a_reload_starts_no_stopped_queue() -> None:
+    """Stopped queues, managed or dynamic, are still stopped after a reload."""
     tree = tree_of(TWO)
     tree.create(QueuePath("root.users.ann"), ANN)
     stop(tree)

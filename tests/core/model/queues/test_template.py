@@ -9,7 +9,7 @@ from licorne_core.model.queues.tree import QueueTree
 from licorne_core.values.ids import QueuePath
 from support.core.trees import ANN, queue_at, reload_tree, root_config, tree_of
 
-# The example of the guide for queue configurations: a template at root, and one further down.
+# The example of the guide for queue configurations: a template at root, and another further down.
 TEMPLATES = """
 - name: root
   submitacl: '*'
@@ -31,13 +31,13 @@ CORES = 1000
 
 
 def created(tree: QueueTree, path: str) -> Queue:
-    """Create a dynamic queue; returns it."""
+    """Create a dynamic queue, and return it."""
     return tree.create(QueuePath(path), ANN)
 
 
 @pytest.mark.row(46, 47)
 def test_a_dynamic_leaf_has_the_nearest_template() -> None:
-    """A dynamic leaf has the nearest template above it, which replaces those further up as a whole."""
+    """A dynamic leaf has only the nearest template above, and nothing of templates further up."""
     tree = tree_of(TEMPLATES)
     far = created(tree, "root.notemplate.sales")
     assert far.max == {"vcore": 20000 * CORES, "memory": 600000}
@@ -87,7 +87,7 @@ def test_a_managed_leaf_ignores_the_template() -> None:
 
 @pytest.mark.row(46)
 def test_a_dynamic_leaf_inherits_no_properties() -> None:
-    """A dynamic leaf has the template's properties, and none of its parent's."""
+    """A dynamic leaf without a template does not inherit the properties of its parent."""
     tree = tree_of(
         "- {name: a, parent: true, submitacl: '*', properties: {application.sort.policy: fair, color: red}}"
     )

@@ -19,12 +19,12 @@ OPEN = """
 
 
 def create(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
-    """Create a queue; returns its path."""
+    """Create a queue; return its path."""
     return tree.create(QueuePath(path), user).path
 
 
 def refusal(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
-    """The reason for which a creation is refused; the tree is unchanged."""
+    """The reason for which the creation of a queue is refused, which must not change the tree."""
     before = outline(tree)
     with pytest.raises(Rejected) as refused:
         tree.create(QueuePath(path), user)
@@ -34,7 +34,7 @@ def refusal(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
 
 @pytest.mark.row(27)
 def test_a_walk_has_parents_before_children() -> None:
-    """A walk has parents before children, and children by name; children or a flag make a parent."""
+    """A walk visits parents before children, and children by name; children or a flag make a parent."""
     tree = tree_of(OPEN)
     check_tree(tree)
     assert outline(tree) == [
@@ -48,7 +48,7 @@ def test_a_walk_has_parents_before_children() -> None:
 
 
 def test_a_lookup_ignores_case() -> None:
-    """A path is found in any case; a missing one is not found."""
+    """A queue is found by its path in any case; for a missing path the result is None."""
     tree = tree_of(OPEN)
     assert tree.get("ROOT.B.Z") is queue_at(tree, "root.b.z")
     for missing in ("", "root.c", "b.z", "root.", "root.b.z."):
@@ -56,7 +56,7 @@ def test_a_lookup_ignores_case() -> None:
 
 
 def test_nearest_gives_the_last_existing_queue_of_a_path() -> None:
-    """For a path beyond the tree, `nearest` gives the last queue on it that exists."""
+    """For a path that does not exist, `nearest` returns the last existing queue on the path."""
     tree = tree_of(OPEN)
     assert tree.nearest("root.b.z").path == "root.b.z"
     assert tree.nearest("root.b.y.z").path == "root.b"
@@ -70,7 +70,7 @@ def test_the_text_of_a_tree_lists_its_queues() -> None:
 
 @pytest.mark.row(46)
 def test_missing_parents_are_created_with_a_leaf() -> None:
-    """The missing parents of a leaf are created with it, as dynamic queues; no share changes."""
+    """The missing parents of a leaf are created with the leaf, as dynamic queues; no share changes."""
     tree = tree_of(OPEN)
     tree.shares_stale = False
     assert create(tree, "root.A.users.Ann") == "root.a.users.ann"
@@ -95,7 +95,7 @@ def test_creation_needs_submit_access() -> None:
 
 @pytest.mark.row(81)
 def test_nothing_is_created_below_a_leaf() -> None:
-    """A leaf gets no children."""
+    """The creation of a queue below a leaf is refused."""
     assert refusal(tree_of(OPEN), "root.b.z.new.one") == (
         "creation of queue root.b.z.new.one failed parent is already a leaf: root.b.z"
     )
@@ -103,7 +103,7 @@ def test_nothing_is_created_below_a_leaf() -> None:
 
 @pytest.mark.row(50)
 def test_nothing_is_created_below_a_draining_queue() -> None:
-    """A draining parent gets no children, and neither does a dynamic queue below it."""
+    """No queue is created below a draining parent, nor below its dynamic children."""
     tree = tree_of(OPEN)
     enter(queue_at(tree, create(tree, "root.a.users.ann")))
     reload_tree(tree, root_config("- {name: root, submitacl: '*', queues: [{name: b}]}"))
@@ -113,7 +113,7 @@ def test_nothing_is_created_below_a_draining_queue() -> None:
 
 
 def test_depth_and_length_of_a_path_are_bounded() -> None:
-    """The depth and the length of a path are bounded, and a path at both bounds is created."""
+    """A path at the bounds of depth and length is created; a deeper or longer path is refused."""
     tree = tree_of(OPEN)
     deepest = ".".join(["root", *["x"] * (MAX_LEVELS - 1)])
     assert create(tree, deepest) == deepest
@@ -150,7 +150,7 @@ def test_the_recovery_queue_is_created_without_access() -> None:
 
 @pytest.mark.row(104)
 def test_cleaning_removes_empty_dynamic_queues() -> None:
-    """One cleaning removes empty dynamic leaves and their empty parents, without a trace."""
+    """A cleaning removes empty dynamic leaves and their empty parents, and nothing else."""
     tree = tree_of(OPEN)
     ann = queue_at(tree, create(tree, "root.a.users.ann"))
     bob = queue_at(tree, create(tree, "root.a.users.bob"))
@@ -165,7 +165,7 @@ def test_cleaning_removes_empty_dynamic_queues() -> None:
     assert tree.clean() == []
 
 
-def test_a_removed_queue_leaves_the_ranking() -> None:
+def test_a_removed_queue_is_not_ranked() -> None:
     """A removed queue, active or set aside, is no longer ranked among its siblings."""
     tree = tree_of(OPEN)
     for name in ("x", "y"):
@@ -176,8 +176,8 @@ def test_a_removed_queue_leaves_the_ranking() -> None:
     assert len(queue_at(tree, "root.a").ranking) == 0
 
 
-def test_a_stop_of_the_tree_reaches_every_queue() -> None:
-    """All queues of a stopped partition are Stopped, and none can be created."""
+def test_a_stop_of_the_tree_stops_every_queue() -> None:
+    """All queues of a stopped tree are Stopped, and no queue can be created."""
     tree = tree_of(OPEN)
     create(tree, "root.a.x")
     stop(tree)
@@ -219,7 +219,7 @@ def test_only_active_leaves_accept_applications() -> None:
 
 
 def test_a_path_above_the_cap_of_queues_is_not_created() -> None:
-    """Placement creates queues up to the cap of the RM, and no part of a path that would exceed it."""
+    """Queues are created up to the cap of the RM; of a path that would exceed the cap, none is created."""
     holdings = Holdings("rm", RmCaps(queues=4))
     tree = tree_of("- {name: root, submitacl: '*'}", holdings)
     ann = UserGroup("ann", ("ann",))

@@ -61,7 +61,7 @@ def configured_paths(root: QueueConfig) -> set[str]:
 
 
 def follow(tree: QueueTree, root: QueueConfig) -> None:
-    """Reload if nothing prevents it; then the active managed queues are those of the configuration."""
+    """Reload if there is no problem; then exactly the configured queues are managed and active."""
     before = outline(tree)
     problems = check_reload(tree, root)
     assert outline(tree) == before
@@ -75,7 +75,7 @@ def follow(tree: QueueTree, root: QueueConfig) -> None:
 
 
 def create(tree: QueueTree, path: str, user: UserGroup) -> None:
-    """Create the missing queues of a path, either all or none."""
+    """Create the missing queues of a path, and check that either all or none are created."""
     if tree.get(path) is not None:
         return
     before = outline(tree)
@@ -95,7 +95,7 @@ def create(tree: QueueTree, path: str, user: UserGroup) -> None:
 
 
 def clean(tree: QueueTree) -> None:
-    """Clean the tree: the removed queues are empty and not configured, and no such queue remains."""
+    """Clean the tree, and check that exactly the empty queues that are not configured are removed."""
     before = {queue.path for queue in tree.walk()}
     removed = [queue.path for queue in tree.clean()]
     assert before - {queue.path for queue in tree.walk()} == set(removed)
@@ -106,7 +106,7 @@ def clean(tree: QueueTree) -> None:
 
 
 def nth_leaf(tree: QueueTree, number: int) -> Queue | None:
-    """A leaf of the tree, if there is one."""
+    """A leaf of the tree by number; None if the tree has no leaf."""
     leaves = list(tree.leaves())
     return leaves[number % len(leaves)] if leaves else None
 

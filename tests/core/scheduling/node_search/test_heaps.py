@@ -1,4 +1,4 @@
-"""Heaps of nodes, kept in order without sorting (spec § 7.6)."""
+"""Heaps of nodes for supplies, which are kept in order without sorting (spec § 7.6)."""
 
 from collections.abc import ValuesView
 from contextlib import suppress
@@ -33,7 +33,7 @@ class Nodes:
     """Nodes with scores set by the test, in place of the node index."""
 
     def __init__(self, count: int, vcore: int = 8, part: int = 1_000_000) -> None:
-        """All nodes are open, empty and in order; `part` is the number of nodes examined per fill step."""
+        """All nodes are open, empty and in order; a step of filling examines `part` nodes."""
         self.book = NodeBook(NodeSortPolicy())
         for number in range(count):
             node = Node(NodeId(f"n{number:03}"), {"vcore": vcore}, {}, schedulable=True)
@@ -63,7 +63,7 @@ class Nodes:
 
 
 class CountedWalks(dict[NodeId, Node]):
-    """Nodes by id, with a count of the iterations over all of them."""
+    """Nodes by id, with a count of the iterations over all nodes."""
 
     walks = 0
 
@@ -74,7 +74,7 @@ class CountedWalks(dict[NodeId, Node]):
 
 
 def supply_of(vcore: int, kind: type[Supply] = Supply) -> Supply:
-    """A supply that is not short."""
+    """A supply of nodes with this number of cores, which is not short."""
     return kind(Shape({"vcore": vcore}), NodePool(kind.amounts))
 
 
@@ -84,7 +84,7 @@ def has_heap(supply: Supply) -> bool:
 
 
 @given(steps, st.integers(1, 6), st.sampled_from([1, 2, 1_000_000]))
-def test_the_first_node_of_a_supply_is_that_of_a_sorted_list(
+def test_a_supply_and_a_sorted_list_have_the_same_first_node(
     history: list[tuple[str, int, int]], vcore: int, part: int
 ) -> None:
     """A supply, with or without a heap, has the first node of a sorted list after any history."""
@@ -111,7 +111,7 @@ def test_the_first_node_of_a_supply_is_that_of_a_sorted_list(
                 assert nodes.heaps.first(supply) is (expected[0] if expected else None)
 
 
-def test_a_supply_that_fits_on_one_of_the_first_nodes_gets_no_heap() -> None:
+def test_a_supply_that_fits_on_one_of_the_first_nodes_has_no_heap() -> None:
     """A search that succeeds on one of the first nodes creates no heap."""
     nodes = Nodes(node_index.PROBES + 2)
     for node in nodes.all[: node_index.PROBES]:
@@ -139,7 +139,7 @@ def test_sizes_above_the_largest_node_are_refused_without_a_search(kind: type[Su
 
 
 def test_a_failed_search_lowers_the_greatest_amounts() -> None:
-    """After all nodes were filled, only the first size that fails costs a search."""
+    """After all nodes are filled, only the first size that fails costs a search."""
     nodes = Nodes(2 * node_index.PROBES)
     for node in nodes.all:
         book_on_node((("vcore", 5),), node)
@@ -154,7 +154,7 @@ def test_a_failed_search_lowers_the_greatest_amounts() -> None:
 
 
 def test_a_failed_search_rules_out_larger_requests() -> None:
-    """A failed search rules out larger requests, even if every type alone is available."""
+    """A failed search rules out larger requests, even if for each single type some node has enough."""
     nodes = Nodes(2 * node_index.PROBES)
     for number, node in enumerate(nodes.all):
         nodes.book.resize(node, {"vcore": 8 * (number % 2), "memory": 8 * (1 - number % 2)})
@@ -185,7 +185,7 @@ def test_a_failed_search_rules_out_larger_requests() -> None:
 
 
 def test_a_grown_node_accepts_sizes_that_were_ruled_out() -> None:
-    """The greatest amounts rise with a node's growth, even after another reader has read the log."""
+    """A size that was too large for all nodes is found on a node that has grown."""
     nodes = Nodes(2 * node_index.PROBES)
     assert nodes.heaps.first(supply_of(9)) is None
     grown = nodes.all[-1]
@@ -197,7 +197,7 @@ def test_a_grown_node_accepts_sizes_that_were_ruled_out() -> None:
 
 
 def test_a_heap_is_filled_in_steps() -> None:
-    """Each search fills one part of a heap, and the last one finds the node."""
+    """Each search fills a part of a heap, and the last search finds the node."""
     nodes = Nodes(40, part=8)
     supply = supply_of(1, ReservableSupply)
     asked = 0
@@ -221,7 +221,7 @@ def test_a_look_ahead_fills_a_heap_at_once() -> None:
 
 
 def test_the_least_recently_used_heaps_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above `MAX_HEAPS` the less recently used half of the heaps is dropped, but not the newest heap."""
+    """Above `MAX_HEAPS` the least recently used half of the heaps is dropped, but not the newest heap."""
     monkeypatch.setattr(supply_module, "MAX_HEAPS", 4)
     nodes = Nodes(4)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in range(1, 6)]
@@ -234,7 +234,7 @@ def test_the_least_recently_used_heaps_are_dropped(monkeypatch: pytest.MonkeyPat
 
 
 def test_few_heaps_are_filled_at_the_same_time() -> None:
-    """Of unfinished heaps only the latest are kept, and they share one list of nodes."""
+    """Of unfinished heaps only the latest are kept, and all share one list of nodes."""
     nodes = Nodes(40, part=8)
     counted = nodes.book.by_id = CountedWalks(nodes.book.by_id)
     supplies = [supply_of(1 + number % 8, ReservableSupply) for number in range(30)]
@@ -267,7 +267,7 @@ def test_a_heap_includes_nodes_added_during_its_filling() -> None:
 
 
 def test_unfinished_heaps_count_against_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A heap counts against `MAX_HEAPS` from its start on."""
+    """An unfinished heap counts against `MAX_HEAPS`."""
     monkeypatch.setattr(supply_module, "MAX_HEAPS", 2)
     nodes = Nodes(40, part=8)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3)]
@@ -279,7 +279,7 @@ def test_unfinished_heaps_count_against_the_bound(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize(("bound", "most"), [("MAX_FILL", 3), ("MAX_ENTRIES", 63)])
 def test_the_entries_of_all_heaps_are_bounded(bound: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Above the bound on entries the less recently used half of the other heaps is dropped."""
+    """Above the bound on entries the least recently used half of the other heaps is dropped."""
     monkeypatch.setattr(supply_module, bound, most)
     nodes = Nodes(20)
     supplies = [supply_of(vcore, ReservableSupply) for vcore in (1, 2, 3, 4)]
@@ -321,8 +321,8 @@ def test_a_new_node_order_voids_every_heap() -> None:
     assert nodes.heaps.first(supply_of(1)) is nodes.all[3]
 
 
-def test_the_heap_of_a_short_supply_has_changed_nodes_only() -> None:
-    """The heap of a short supply is filled from changed nodes only."""
+def test_the_heap_of_a_short_supply_has_only_changed_nodes() -> None:
+    """The heap of a short supply is filled only from nodes that changed since."""
     nodes = Nodes(20)
     supply = supply_of(9)
     assert nodes.heaps.first(supply) is None

@@ -29,11 +29,11 @@ SHAPES = [
 
 ZONES = Packing((("zone",), ("zone", "rack")), ("gpu", "vcore"))
 ORDERS = [(kind, None) for kind in NodeSortType] + [(NodeSortType.AUTO, ZONES)]
-"""Types of node orders; what `auto` keeps whole."""
+"""Types of node orders, and what `auto` packs."""
 
 
 def policy_of(kind: NodeSortType) -> NodeSortPolicy:
-    """A node order of this type, with zones as the groups if it has an attribute."""
+    """A node order of this type; `spread` has the attribute `zone`."""
     return NodeSortPolicy(type=kind, attribute="zone" if kind is NodeSortType.SPREAD else "")
 
 
@@ -47,7 +47,7 @@ def book_of(kind: NodeSortType, *capacities: dict[str, int], packs: Packing | No
 
 
 def node_of(number: int, capacity: dict[str, int]) -> Node:
-    """The node of this number."""
+    """The node of this number and capacity, in its zone and rack."""
     where = {"zone": f"z{number % 2}", "rack": f"r{number // 4}" if number < 20 else ""}
     return Node(NodeId(f"n{number}"), capacity, where, schedulable=True)
 
@@ -61,13 +61,13 @@ def index_of(book: NodeBook) -> NodeIndex:
 
 
 def node_for(index: NodeIndex, ask_class: AskClass) -> Node | None:
-    """The node that the index returns for an ask of the class, if any."""
+    """The node that the index returns for an ask of the class; None without one."""
     found = index.best(ask_class)
     return found if isinstance(found, Node) else None
 
 
 def by_scan(book: NodeBook, ask_class: AskClass) -> Node | None:
-    """The first node in node order that takes an ask of the class, found by a scan."""
+    """The first node in node order that takes an ask of the class, by a scan; None without one."""
     fitting = [node for node in book.by_id.values() if node.takes(ask_class)]
     return min(fitting, key=lambda node: (book.order.score(node), node.node_id), default=None)
 
@@ -97,7 +97,7 @@ def test_index_and_scan_find_the_same_node(
 
 
 def agree(order: tuple[NodeSortType, Packing | None], history: list[tuple[str, int, int]]) -> None:
-    """Play a history of nodes, and compare index and scan after each step."""
+    """Play a history of changes of nodes, and compare index and scan after each step."""
     sizes = [{"vcore": 4, "memory": 4 + n, "gpu": n // 4} for n in range(5)]
     book = book_of(order[0], *sizes, packs=order[1])
     index = index_of(book)
@@ -134,7 +134,7 @@ def agree(order: tuple[NodeSortType, Packing | None], history: list[tuple[str, i
 
 
 def test_a_change_to_spread_scores_each_node_once() -> None:
-    """A change to the order `spread` computes one score for each node, however large the groups are."""
+    """A change to the order `spread` computes one score for each node, however large the zones are."""
     count = 40 * WORK_OF_A_TRY
     book = book_of(NodeSortType.FAIR, *[{"vcore": 4}] * count)
     index = index_of(book)
@@ -154,7 +154,7 @@ def test_nodes_may_change_during_a_change_of_order(
 ) -> None:
     """After a change of order, during which nodes changed, the nodes are in the order of a new index.
 
-    Meanwhile nodes have changed, were removed, or came again.
+    The nodes were booked, removed or added again.
     """
     former, latter = kinds
     book = book_of(former[0], *[{"vcore": 8}] * 40, packs=former[1])
@@ -207,7 +207,7 @@ BIG = AskClass.of({"vcore": 3})
 
 
 def short_of_big() -> tuple[NodeBook, NodeIndex, Node, Supply]:
-    """A node that is too small for the class, and the supply that is short because of it."""
+    """A node that is too small for the class `BIG`, and the supply that is short for this reason."""
     book = book_of(NodeSortType.FAIR, {"vcore": 2})
     index = index_of(book)
     supply = index.best(BIG)
@@ -216,7 +216,7 @@ def short_of_big() -> tuple[NodeBook, NodeIndex, Node, Supply]:
 
 
 def test_a_change_that_makes_a_node_fit_opens_a_short_supply() -> None:
-    """The first change with which a node fits reports the supply that was short."""
+    """The change that makes a node fit reports the supply that was short."""
     book, index, node, supply = short_of_big()
     assert index.improved(node) == []
     assert not supply.lets_through()
@@ -226,7 +226,7 @@ def test_a_change_that_makes_a_node_fit_opens_a_short_supply() -> None:
     assert index.best(BIG) is node
 
 
-def test_a_supply_is_shut_once_its_room_is_used() -> None:
+def test_a_supply_is_shut_when_its_room_is_used() -> None:
     """A supply lets no ask through once its only suitable node is full again."""
     book, index, node, supply = short_of_big()
     book.resize(node, {"vcore": 3})
@@ -262,7 +262,7 @@ def test_more_classes_than_heaps_are_served(cap: str, monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize("policy", NodeSortType)
 def test_a_removed_node_is_in_no_heap(policy: NodeSortType) -> None:
-    """A removed node is in no heap, even if it was never the first one."""
+    """A removed node is in no heap, even if it was never the first node."""
     book = book_of(policy, {"vcore": 8}, {"vcore": 8})
     index = index_of(book)
     taken = (("vcore", -1 if policy is NodeSortType.BINPACKING else 1),)

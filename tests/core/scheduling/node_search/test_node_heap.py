@@ -34,10 +34,10 @@ def fits(items: tuple[tuple[str, int], ...], room: Mapping[str, int], *, strict:
     room=rooms,
     strict=st.booleans(),
 )
-def test_the_index_finds_a_fitting_item_if_there_is_one(
+def test_the_index_finds_every_fitting_item(
     history: list[dict[str, int] | int], room: dict[str, int], *, strict: bool
 ) -> None:
-    """After any additions and removals (negative numbers), a scan finds no other fitting item."""
+    """After any additions and removals, the index returns every item that fits, and no removed item."""
     index = FittingIndex()
     known: list[Lacking] = []
     for number, step in enumerate(history):
@@ -55,7 +55,7 @@ def test_the_index_finds_a_fitting_item_if_there_is_one(
 
 
 def test_only_fitting_sizes_are_examined() -> None:
-    """A search among many sizes compares only a few of them with the freed amounts."""
+    """A search among 300 sizes returns only the sizes that fit in the freed amounts."""
     index = FittingIndex()
     sizes = [Lacking(size, (("memory", 1), ("vcore", size))) for size in range(1, 301)]
     for one in reversed(sizes):
@@ -65,8 +65,8 @@ def test_only_fitting_sizes_are_examined() -> None:
     assert list(index.that_may_fit({"vcore": 300}, strict=True)) == []
 
 
-def test_items_are_found_by_their_most_selective_resource_type() -> None:
-    """Items that lack a scarce type are not returned for a plentiful one."""
+def test_items_are_found_by_the_scarcest_resource_type() -> None:
+    """Items that exceed the scarce type are not returned for the plentiful type."""
     index = FittingIndex()
     sizes = [Lacking(size, (("memory", 100 - size), ("vcore", size))) for size in range(1, 100)]
     for one in sizes:
@@ -75,7 +75,7 @@ def test_items_are_found_by_their_most_selective_resource_type() -> None:
 
 
 def test_successive_nodes_of_one_id_are_distinguished() -> None:
-    """Entries of equal rank and id are ordered by birth, without a comparison of their nodes."""
+    """Entries of equal score and id are ordered by birth, without a comparison of node objects."""
     heap = NodeHeap()
     old, new = (Node(NodeId("n"), {"vcore": 1}, {}, schedulable=True) for _ in range(2))
     for birth, node in enumerate((old, new)):

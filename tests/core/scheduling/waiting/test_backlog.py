@@ -17,16 +17,16 @@ MANY = 40
 
 
 def crowd(leaves: int, applications: int, groups: int) -> Driver:
-    """Node n1, reserved for a borrower; only the last of many asks below their guarantee fits on it.
+    """A node n1 reserved for a borrower, and asks within their guarantees, of which only the last fits n1.
 
-    Each leaf has a number of applications, each with asks of a number of sizes. No other ask fits on any
-    node.
+    Each leaf has this number of applications, each with asks of this number of sizes. All other asks fit
+    no node.
     """
     core = Driver()
     queues = ", ".join(f"{{name: l{n}, {DUE}}}" for n in range(leaves))
     queues = f"[{{name: base}}, {{name: other}}, {queues}]"
     core.do(register(config(queues, properties=MANY_RESERVED)))
-    # The drained node counts, so that the cluster is not full as a whole.
+    # The capacity of the drained node counts, so the cluster does not count as full.
     core.do(nodes(node("n1", vcore=10), node("n2", NodeAction.CREATE_DRAIN, vcore=1000)))
     core.do(apps(app("base", "root.base"), app("other", "root.other")))
     core.do(asks(ask("base", "b1", vcore=4, on_node="n1"), ask("other", "big", vcore=8)))
@@ -44,14 +44,14 @@ def crowd(leaves: int, applications: int, groups: int) -> Driver:
     "ways", [(MANY, 1, 1), (1, MANY, 1), (1, 1, MANY)], ids=["leaves", "applications", "groups"]
 )
 def test_reviews_cover_groups_in_turn(ways: tuple[int, int, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    """A review considers eight groups, and the next one those after them, until the last gets its room."""
+    """Each review considers the next eight groups, until the last group is placed."""
     monkeypatch.setattr(review, "MOST_GROUPS", 8)
     core = crowd(*ways)
     assert [key for _, key, _ in placed(core.wait(MANY / 8 + 1))] == ["last"]
 
 
 def test_a_review_counts_as_work_of_its_turn() -> None:
-    """Groups in a review count as tried, so that other partitions get their turns in time."""
+    """Groups in a review count as tried, so that other partitions have their turns in time."""
     core = crowd(1, MANY, 1)
     partition = core.partition
     search = review_of(partition).search

@@ -1,4 +1,4 @@
-"""Work is bounded, however many nodes are released and however many asks wait for nodes (§ 9.2)."""
+"""Work is bounded, however many reserved nodes are released and asks wait for these (§ 9.2)."""
 
 from itertools import count
 
@@ -22,7 +22,7 @@ NOW, LATER = 100.0, 115.0
 
 @pytest.fixture
 def leaf() -> Queue:
-    """A leaf for distinct asks."""
+    """The only leaf of a core."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     partition = driver.partition
@@ -30,14 +30,14 @@ def leaf() -> Queue:
 
 
 def waits(known: ReservedNodeWaits, leaf: Queue, size: int) -> NodesReserved:
-    """Park an ask of that size, which waits for reserved nodes from now on."""
+    """Let an ask of this size wait for reserved nodes."""
     kept = known.note(leaf, wanting(size), REFUSAL, NOW, LATER)
     kept.waiting += 1
     return kept
 
 
 def wanting(size: int) -> Request:
-    """A pending ask of that size."""
+    """A pending ask of this size."""
     return Request(ask("app", f"k{size}", vcore=size), NOW, 1)
 
 
@@ -49,7 +49,7 @@ def small(number: int) -> Node:
 @pytest.mark.pure
 @pytest.mark.parametrize("many", [1_000, 4_000])
 def test_a_bounded_number_of_sizes_waits_for_a_node(leaf: Queue, many: int) -> None:
-    """Of asks of very many sizes, those above the bound search again at an interval."""
+    """A released node is compared with a bounded number of sizes; further sizes search at an interval."""
     known = ReservedNodeWaits()
     for size in range(2, many):
         waits(known, leaf, size)
@@ -62,7 +62,7 @@ def test_a_bounded_number_of_sizes_waits_for_a_node(leaf: Queue, many: int) -> N
 @pytest.mark.pure
 @pytest.mark.parametrize("many", [1_000, 4_000])
 def test_a_waiting_ask_examines_a_bounded_number_of_released_nodes(leaf: Queue, many: int) -> None:
-    """Of very many released nodes only the latest are examined."""
+    """Of many released nodes only the latest are examined."""
     known = ReservedNodeWaits()
     waits(known, leaf, 2)
     for number in range(many):
@@ -72,7 +72,7 @@ def test_a_waiting_ask_examines_a_bounded_number_of_released_nodes(leaf: Queue, 
 
 
 def test_an_ask_that_missed_a_released_node_searches_again(leaf: Queue) -> None:
-    """An ask for which a released node was dropped searches once more, with the usual validity."""
+    """An ask that did not examine a released node before it was dropped searches again."""
     known = ReservedNodeWaits()
     first = waits(known, leaf, 2)
     numbers = count()

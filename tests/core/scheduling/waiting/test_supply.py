@@ -1,4 +1,4 @@
-"""Nodes for a class of asks, and waiting asks while there are none (spec §§ 8.4-8.8)."""
+"""Supplies of nodes for classes of asks, which are short while no node fits (spec §§ 8.4-8.8)."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ CLASSES = [
 
 
 def node_of(number: int = 0, **capacity: int) -> Node:
-    """An empty node."""
+    """An empty node with this number and capacity."""
     return Node(NodeId(f"n{number}"), capacity, {}, schedulable=True)
 
 
@@ -48,7 +48,7 @@ def test_a_short_supply_lets_no_ask_through() -> None:
 
 
 def test_a_node_that_could_help_opens_the_node_pool() -> None:
-    """A node too small for every waiting ask of a short supply is not recorded, and others are."""
+    """A changed node opens a short pool only if it is large enough for a waiting ask."""
     supply = run_short()
     pool = supply.nodes
     roomy, other, full = node_of(0, vcore=5), node_of(1, vcore=5), node_of(2, vcore=2)
@@ -67,7 +67,7 @@ def test_no_node_is_recorded_while_no_supply_is_short() -> None:
 
 
 def test_a_changed_node_without_room_lets_no_ask_through() -> None:
-    """A changed node lets asks through only as long as it has enough room."""
+    """Changed nodes let asks through only as long as one has enough room."""
     supply = run_short()
     pool = supply.nodes
     first, second = node_of(0, vcore=5), node_of(1, vcore=5)
@@ -87,7 +87,7 @@ def test_a_changed_node_without_room_lets_no_ask_through() -> None:
 
 
 def test_a_node_large_enough_for_the_smallest_waiting_ask_is_recorded() -> None:
-    """A node that is too small for one supply may be large enough for another of the same pool."""
+    """A node opens a pool if it is large enough for the smallest of the short supplies."""
     large = run_short()
     pool = large.nodes
     small = Supply(AskClass.of({"vcore": 2}).shape, pool)
@@ -107,7 +107,7 @@ def test_a_refusal_by_the_rm_rules_out_no_other_class() -> None:
 
 
 def test_a_search_for_longer_asks_rules_out_no_shorter_ones() -> None:
-    """Where room is held for later, a failed search for long asks rules out no larger but shorter ask."""
+    """A failed search for asks of a runtime rules out larger asks only if their runtime is not shorter."""
     pool = NodePool(Supply.amounts)
     Supply(Shape({"vcore": 2}, runtime=60.0), pool).run_short()
     assert pool.rules_out(Shape({"vcore": 3}, runtime=60.0))
@@ -116,7 +116,7 @@ def test_a_search_for_longer_asks_rules_out_no_shorter_ones() -> None:
 
 
 def test_after_a_failed_try_only_a_change_lets_an_ask_through() -> None:
-    """A pass tries no ask twice without a change, whatever the state of the nodes is."""
+    """A supply that was shut lets asks through only after a change."""
     supply = run_short()
     pool = supply.nodes
     pool.improved(node_of(0, vcore=5))
@@ -137,7 +137,7 @@ def test_a_supply_without_waiting_asks_is_not_short_after_the_pass() -> None:
     assert not supply.is_short
 
 
-def test_a_supply_with_waiting_asks_stays_short() -> None:
+def test_a_supply_with_waiting_asks_remains_short() -> None:
     """After the pass a supply whose waiting asks could not use the changed nodes is still short."""
     supply = run_short()
     supply.waiting = 1
@@ -154,7 +154,7 @@ def test_a_supply_with_waiting_asks_stays_short() -> None:
 
 
 def test_a_drained_node_opens_only_the_pool_of_asks_that_require_it() -> None:
-    """A drained node opens only the pool of asks that require it, as it accepts no others (spec § 7.4)."""
+    """A drained node opens only the pool of asks that require the node (spec § 7.4)."""
     drained = node_of(1, vcore=5)
     drained.set_schedulable(schedulable=False)
     for ask_class in (CLASSES[0], CLASSES[4]):
@@ -188,7 +188,7 @@ def test_a_full_node_may_be_reserved() -> None:
 
 
 def test_a_required_node_may_be_reserved_whatever_it_has() -> None:
-    """A required node may be reserved whatever amounts it has, and no other one may (spec § 8.7)."""
+    """For an ask that requires a node only this node may be reserved, whatever its amounts (spec § 8.7)."""
     supply = ReservableSupply(CLASSES[4], NodePool(ReservableSupply.amounts))
     node = node_of(1, vcore=1)
     node.set_schedulable(schedulable=False)
@@ -216,7 +216,7 @@ def test_the_shortage_is_the_sum_over_types(left: Mapping[str, int], score: floa
 
 
 def test_the_node_with_the_least_shortage_is_reserved() -> None:
-    """The node with the least shortage is reserved, whatever the scores of the nodes are."""
+    """The node with the least shortage is reserved, whatever the scores of the nodes."""
     supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
     empty_small, full = node_of(0, vcore=3), node_of(1, vcore=30)
     book_on_node((("vcore", 1),), empty_small)
@@ -228,7 +228,7 @@ def test_the_node_with_the_least_shortage_is_reserved() -> None:
 
 
 def test_an_ask_without_a_reservable_node_waits_for_a_large_enough_one() -> None:
-    """An ask that searches for a node to reserve waits for a large enough one, even if full (spec § 8.5)."""
+    """An ask may reserve a full node that has grown enough, but is not placed there yet (spec § 8.5)."""
     book = NodeBook(NodeSortPolicy())
     node = node_of(0, vcore=4)
     book.add(node)
@@ -311,7 +311,7 @@ class Cluster:
 
 
 @given(steps)
-def test_no_changed_node_is_missed_by_asks_without_a_node(
+def test_waiting_asks_miss_no_changed_node(
     history: list[tuple[str, int, int]],
 ) -> None:
     """After any history of nodes and searches, an ask that waits for a short supply misses no node."""

@@ -20,7 +20,7 @@ from support.core.trees import NODE, QUOTAS, World
 
 
 def in_order(world: World, items: list[Any]) -> list[Any]:
-    """Items by their places; an application precedes the items in it."""
+    """The items in order; an application precedes the items in it."""
     return sorted(items, key=world.place)
 
 
@@ -36,7 +36,7 @@ ops = st.one_of(
 
 
 def carry_out(world: World, what: str, which: int, value: int) -> None:
-    """Apply one change through the rankings and the parking."""
+    """Apply one change to the world."""
     line = world.waiting
     match what:
         case "park":
@@ -91,14 +91,14 @@ def _let(world: World, blocker: Blocker, room: dict[int, int], opened: set[int])
 
 
 COSTS = [0, waiting.HEAD_COST, 1000]
-"""Costs in ascending order: the lowest makes a pass ask open blockers, the highest examine each item."""
+"""Costs in ascending order: with the lowest a pass asks open blockers, with the highest each item."""
 
 
 @given(st.lists(st.lists(ops, max_size=25), max_size=4), st.sampled_from(COSTS))
 def test_a_pass_examines_items_of_a_full_scan(rounds: list[list[tuple[str, int, int]]], cost: int) -> None:
-    """A pass examines the active items and those that an open blocker lets through, in order.
+    """A pass examines, in order, active items and items that an open blocker lets through.
 
-    Each of them uses the blocker's room, and is parked with a blocker that is shut.
+    Each such item uses room of the blocker; an item that finds its blocker shut remains parked.
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(waiting, "HEAD_COST", cost)
@@ -155,7 +155,7 @@ def test_only_the_first_waiting_item_is_woken() -> None:
 
 @pytest.mark.parametrize("cost", COSTS)
 def test_an_item_let_through_during_a_pass_has_its_place(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The order is right although another blocker opens, and a key decreases, during the pass."""
+    """Items are in order even if another blocker opens, or a key decreases, during the pass."""
     monkeypatch.setattr(waiting, "HEAD_COST", cost)
     world = World()
     root, first, last = world.tree.root, world.groups[0], world.groups[-1]
@@ -175,7 +175,7 @@ def test_an_item_let_through_during_a_pass_has_its_place(cost: int, monkeypatch:
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_waiting_items_do_not_overtake_active_ones(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_items_do_not_overtake_active_items(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """An open blocker lets no item overtake active items ahead of it."""
     monkeypatch.setattr(waiting, "HEAD_COST", cost)
     world = World()
@@ -192,7 +192,7 @@ def test_waiting_items_do_not_overtake_active_ones(cost: int, monkeypatch: pytes
 
 
 def test_an_open_blocker_without_suitable_items_is_shut() -> None:
-    """A blocker is checked before its items; if it lets none through, they remain parked."""
+    """An open blocker that lets no item through is shut, and its items remain parked."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
     world.free(0, 1)
@@ -203,8 +203,8 @@ def test_an_open_blocker_without_suitable_items_is_shut() -> None:
     assert _pass(world) == []
 
 
-def test_an_item_waits_for_its_last_blocker_only() -> None:
-    """The first blocker of an item parked twice drops the item, and is removed if it has no other."""
+def test_an_item_waits_only_for_its_latest_blocker() -> None:
+    """If an item is parked twice, its first blocker drops the item, and is removed if it has no other."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
     world.waiting.park(world.groups[0], world.limit(1))
@@ -253,7 +253,7 @@ def test_the_contents_of_a_parked_application_are_not_examined() -> None:
 
 
 def test_an_unparked_item_unparks_its_application() -> None:
-    """An application that waits itself is tried again when an item in it is unparked."""
+    """A parked application is unparked when an item in it is unparked."""
     world = World()
     app, group = world.apps[0], world.groups[0]
     world.waiting.park(app, world.limit(0))
@@ -284,13 +284,13 @@ def test_the_end_of_a_pass_shuts_open_blockers() -> None:
 
 
 def test_asks_of_one_class_have_one_group() -> None:
-    """Two asks of one class are one group, which waits as a whole."""
+    """Asks of one class have the same group, whatever their priority."""
     one, two = ask("a", "1", vcore=1), ask("a", "2", vcore=1, priority=9)
     assert group_key(one) == group_key(two) != group_key(ask("a", "3", vcore=2))
 
 
 def _pass(world: World) -> list[Parked]:
-    """Process every item that can be processed; each uses its blocker's room, and is set aside."""
+    """Process every item that a pass examines, and return these; each uses room of its blocker."""
     blockers = {item: item.blocker for item in world.items}
 
     def try_item(item: Parked) -> bool:

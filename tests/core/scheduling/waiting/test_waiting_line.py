@@ -1,4 +1,4 @@
-"""The line of items that wait for one blocker, in one ranking."""
+"""The line of items that wait for a blocker, in the order of a ranking."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from licorne_core.values.resources import Items
 
 
 def key_of(line: WaitingLine, ranking: Ranking[Any], limit: Ranked | None = None) -> Any:
-    """The key of the first item, or None."""
+    """The key of the first item before the limit, or None."""
     entry = line.first(ranking, limit)
     return None if entry is None else entry.key
 
@@ -27,7 +27,7 @@ def item_of(line: WaitingLine, ranking: Ranking[Any]) -> Any:
 class Sizes(LineOwner):
     """Items that request vcore and memory, and the room for them.
 
-    It inherits from the core, so tests with it are for the pure form.
+    The class inherits from the core, so its tests run only without compilation.
     """
 
     def __init__(self) -> None:
@@ -114,7 +114,7 @@ def test_a_line_is_right_after_a_pause(every: int) -> None:
 
 
 def test_an_application_remains_in_a_line_for_an_item_in_it() -> None:
-    """An application that is no longer blocked itself remains in the line for a blocked item in it."""
+    """An item that was added twice remains in the line until it is removed twice."""
     ranking: Ranking[str] = Ranking()
     ranking.put("app", (1,))
     line = WaitingLine(ranking, LineOwner())
@@ -157,7 +157,7 @@ sized = st.lists(
 def test_the_first_fitting_item_is_that_of_a_full_scan(
     history: list[tuple[str, int, int, int]], chunk: int
 ) -> None:
-    """The first fitting item is that of a full scan, with or without a limit, after any history."""
+    """After any history, a line and a full scan find the same first fitting item, also before a limit."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     with pytest.MonkeyPatch.context() as patched:
@@ -191,7 +191,7 @@ def test_the_first_fitting_item_is_that_of_a_full_scan(
 
 @pytest.mark.pure
 def test_few_of_many_sizes_are_compared() -> None:
-    """One comparison rules out very many sizes that precede the fitting one."""
+    """Among 4000 sizes the first fitting one is found with few comparisons."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     line = WaitingLine(ranking, owner)

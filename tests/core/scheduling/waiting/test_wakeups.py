@@ -61,7 +61,7 @@ def tried(core: Driver) -> int:
 
 
 def waiting_in_one_application() -> Driver:
-    """One application has an ask of each size, the largest first."""
+    """An application with a waiting ask of each size, the largest first."""
     core = started(config("[{name: a}, {name: f}]"), apps(app("fill", "root.f"), app("app", "root.a")))
     core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
     core.do(asks(ask("fill", "g", vcore=10)))
@@ -70,7 +70,7 @@ def waiting_in_one_application() -> Driver:
 
 
 def waiting_in_many_applications() -> Driver:
-    """Each size belongs to an application of its own; the first one has the largest."""
+    """Each size waits in an application of its own; the first application has the largest."""
     core = started(config("[{name: a}, {name: f}]"), apps(app("fill", "root.f")))
     core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
     core.do(asks(ask("fill", "g", vcore=10)))
@@ -83,7 +83,7 @@ def waiting_in_many_applications() -> Driver:
 
 
 def waiting_in_many_queues() -> Driver:
-    """Each size is in a queue of its own; of equal shares the queue with the larger request is first."""
+    """Each size waits in a queue of its own; of queues with equal shares the larger request is first."""
     queues = ", ".join(f"{{name: q{size}}}" for size in SIZES)
     core = started(config(f"[{queues}, {{name: f}}]"), apps(app("fill", "root.f")))
     core.do(nodes(node("n", vcore=1000)), asks(ask("fill", "f", vcore=990)))
@@ -146,7 +146,7 @@ def test_room_of_a_user_wakes_its_reserved_ask() -> None:
 
 
 def test_a_reserved_ask_precedes_others_that_wait_for_the_same_room() -> None:
-    """The reserved pass precedes asks that are first in the order of queues (§ 8.6)."""
+    """When the maximum of a parent has room, a reserved ask precedes asks that are first in order (§ 8.6)."""
     queues = "[{name: a}, {name: p, resources: {max: {vcore: 14m}}, queues: [{name: x}, {name: y}]}]"
     core = started(
         config(queues),
@@ -163,7 +163,7 @@ def test_a_reserved_ask_precedes_others_that_wait_for_the_same_room() -> None:
 
 
 def test_a_reserved_ask_takes_a_node_before_others_that_wait_for_it() -> None:
-    """A reserved ask takes another node before items that are first in the order of queues (spec § 8.6)."""
+    """When another node has room, a reserved ask precedes asks that are first in order (spec § 8.6)."""
     core = started(
         config("[{name: a}, {name: b}, {name: f}]"),
         nodes(node("n1", vcore=10), node("n2", vcore=10)),
@@ -211,10 +211,10 @@ def test_a_refused_replacement_is_tried_again_when_the_node_changes() -> None:
     assert again.nodes == ["n1"]
 
 
-# Asks that could not be run
+# Asks that the RM could not run
 
 
-def test_an_ask_that_could_not_be_run_waits_behind_others_of_its_class() -> None:
+def test_an_ask_that_the_rm_could_not_run_waits_behind_others_of_its_class() -> None:
     """Other asks of its class use the room first; it is placed after its back-off of a second."""
     core = started(
         config("[{name: a}]"),
@@ -253,7 +253,7 @@ def test_a_woken_item_is_served_in_the_next_turn_if_no_tries_are_left() -> None:
 
 @pytest.mark.parametrize("bound", ["queue", "user"])
 def test_a_roll_back_lets_the_next_application_start(bound: str) -> None:
-    """While its only ask is assumed, an application counts as running; its roll-back lets another start."""
+    """An application with an assumed ask counts as running; if the ask is rolled back, another may start."""
     one = "maxapplications: 1"
     limit = f"limits: [{{limit: one, users: ['*'], {one}}}]" if bound == "user" else ""
     leaf = f"{{name: a, {one}}}" if bound == "queue" else "{name: a}"
@@ -268,8 +268,8 @@ def test_a_roll_back_lets_the_next_application_start(bound: str) -> None:
     assert placed(core.do(refusal(check, "n1"))) == [("two", "t", "n1")]
 
 
-def test_the_end_of_an_application_starts_the_first_waiting_one() -> None:
-    """One end lets one application start: the first in the global order, whatever its queue."""
+def test_the_end_of_an_application_starts_the_first_waiting_application() -> None:
+    """The end of an application lets one other start: the first in order over all queues."""
     leaves = ", ".join(f"{{name: {name}, maxapplications: 1}}" for name in "xy")
     core = started(
         config(f"[{{name: p, maxapplications: 1, queues: [{leaves}]}}]"),
@@ -289,7 +289,7 @@ def test_the_end_of_an_application_starts_the_first_waiting_one() -> None:
 
 @pytest.mark.parametrize("how", ["its ask is released", "all is released", "it is removed"])
 def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(how: str) -> None:
-    """In a state-aware leaf the end of an older application that fits nowhere unblocks the younger one."""
+    """If an older application that fits nowhere is removed, or has no more asks, the younger is tried."""
     core = started(AWARE, nodes(node("n", vcore=10)))
     for app_id in ("old", "young"):
         core.do(apps(app(app_id, "root.a")))
@@ -306,7 +306,7 @@ def test_the_next_accepted_application_is_tried_after_the_end_of_the_older_one(h
 
 @pytest.mark.parametrize("how", ["second allocation", "release", "removal", "five minutes"])
 def test_the_next_accepted_application_is_tried_after_the_start_of_the_older_one(how: str) -> None:
-    """The start of an application ends with its second allocation, with its own end, or by time."""
+    """The start of an application ends with its second allocation, its removal, or after five minutes."""
     core = started(AWARE, nodes(node("n", vcore=10)))
     for app_id in ("old", "young"):
         core.do(apps(app(app_id, "root.a")))
@@ -359,7 +359,7 @@ def test_all_asks_of_an_application_are_tried_after_its_back_off() -> None:
 
 
 def test_items_that_a_reload_allows_are_tried_at_once() -> None:
-    """Items that wait for a maximum, a start or a back-off are all served after the reload."""
+    """Asks that wait for a maximum, a number of applications or a back-off are tried after a reload."""
     tight = config("[{name: a, maxapplications: 1}, {name: b, resources: {max: {vcore: 1m}}}]")
     core = started(
         tight,

@@ -39,18 +39,18 @@ def scheduler() -> Scheduler:
 
 
 def group_of(partition: Partition) -> AskGroup:
-    """The only ask group."""
+    """The only ask group of the application."""
     (group,) = partition.applications[APP].groups.values()
     return group
 
 
 def user_at_root(partition: Partition) -> Tracker:
-    """The total usage of the user at root, without a limit."""
+    """The tracker of the user's total usage at root, which has no limit."""
     return partition.limits.users["ann"][ROOT]
 
 
 def enter_new(partition: Partition) -> None:
-    """Count the application as new, although it has allocations."""
+    """Set the state of the application to New, although it has allocations."""
     owner = partition.applications[APP]
     partition.tally.moved(owner.state.value, AppState.NEW.value)
     owner.state = AppState.NEW
@@ -117,7 +117,7 @@ def test_a_removed_partition_on_the_agenda_is_detected(scheduler: Scheduler) -> 
 
 
 def test_state_shared_by_rms_is_detected(scheduler: Scheduler) -> None:
-    """Two RMs that share an object, even one table of nodes, are reported by partition."""
+    """An object that two RMs share, such as a table of nodes, is reported with both partitions."""
     one, two = scheduler.partitions.values()
     two.nodes = one.nodes
     with pytest.raises(InvariantBroken, match=r"R1: owner of NodeBook: .*\[rm2\].*\[rm1\]"):

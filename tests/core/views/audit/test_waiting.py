@@ -23,9 +23,9 @@ Slip = Callable[[Partition], object]
 
 @pytest.fixture
 def core() -> Driver:
-    """Two nodes with room for 5 each, and three waiting asks.
+    """Two nodes with room for 5 thousandths of a core each, and three waiting asks.
 
-    One requests 6, one exceeds the maximum of its queue by one, and one waits for the end of another.
+    One ask requests 6, one exceeds the maximum of its queue, and one waits for the end of an application.
     """
     driver = Driver()
     leaves = "[{name: a}, {name: b, resources: {max: {vcore: 1m}}}, {name: c, maxapplications: 1}]"
@@ -54,7 +54,7 @@ def leaf_of(partition: Partition, path: str) -> Queue:
 
 
 def blocker_of(partition: Partition, app_id: str) -> Blocker:
-    """The blocker of an application or its asks."""
+    """The blocker of an application or of its asks."""
     owner = partition.applications[AppId(app_id)]
     found: Any = owner.blocker or group_of(partition, app_id).blocker
     assert isinstance(found, Blocker)
@@ -62,7 +62,7 @@ def blocker_of(partition: Partition, app_id: str) -> Blocker:
 
 
 def grow(partition: Partition) -> None:
-    """Enlarge a node without a mark."""
+    """Enlarge a node without a wake-up."""
     partition.nodes.resize(partition.nodes.by_id[NodeId("n1")], {"vcore": 20})
 
 
@@ -81,12 +81,12 @@ def off_waiting_line(app_id: str, level: int) -> Slip:
 
 
 def activate(partition: Partition) -> None:
-    """Make an item active that cannot be served."""
+    """Activate an item that cannot be served."""
     partition.applications[AppId("over")].ranking.activate(group_of(partition, "over"))
 
 
 def raise_maximum(partition: Partition) -> None:
-    """Remove the maximum of a queue without a mark."""
+    """Remove the maximum of a queue without a wake-up."""
     leaf_of(partition, "root.b").max = None
 
 
@@ -117,7 +117,7 @@ SLIPS: dict[str, tuple[str, Slip]] = {
 
 @pytest.mark.parametrize(("rule", "slip"), SLIPS.values(), ids=SLIPS.keys())
 def test_a_fault_of_waiting_items_is_detected(core: Driver, rule: str, slip: Slip) -> None:
-    """An item without a blocker, or one that its blocker does not list, is reported with the rule."""
+    """Inconsistent state of waiting items and blockers is reported with the violated rule."""
     partition = core.partition
     check_waiting(partition)
     slip(partition)

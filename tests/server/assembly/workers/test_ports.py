@@ -13,7 +13,7 @@ ANY = Address(host="127.0.0.1", port=0)
 
 
 def test_a_worker_advertises_no_shared_address() -> None:
-    """A port on which several processes listen leads to none of them in particular."""
+    """A worker advertises no address, because a shared port may lead to any worker."""
     options = Coordination(backend="local", advertise="unix:/s/1.grpc")
     assert http_url(Settings(coordination=options), "0.0.0.0:9080") == ""
 

@@ -15,7 +15,7 @@ def looping(restarts: Restarts, now: float) -> bool:
 
 
 def test_waits_between_restarts_double() -> None:
-    """The first restart is at once; the waits double up to a bound, to spare the processor."""
+    """The first restart is immediate; the waits before later ones double up to a bound."""
     restarts = Restarts()
     assert failed(restarts, 5) == [0.0, 0.5, 1.0, 2.0, 4.0]
     assert failed(restarts, 4) == [8.0, 16.0, MOST, MOST]

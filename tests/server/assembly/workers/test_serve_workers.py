@@ -66,8 +66,8 @@ async def refused(*arguments: str) -> tuple[int | None, str]:
 
 
 @pytest.mark.slow
-async def test_workers_serve_one_address_and_stop_in_order(tmp_path: Path) -> None:
-    """One line has the address once all workers are ready; SIGTERM drains them with success.
+async def test_workers_serve_one_address_and_drain_at_sigterm(tmp_path: Path) -> None:
+    """One line has the address once all workers are ready; SIGTERM drains them, and the exit code is 0.
 
     Each worker then has a complete journal.
     """
@@ -148,7 +148,7 @@ async def test_workers_end_after_a_kill_of_their_supervisor() -> None:
 async def test_a_killed_worker_is_replaced() -> None:
     """The stream on the other worker continues, and the address is served meanwhile.
 
-    The new process has the settings of the others, whatever the file then has.
+    The new process has the settings of the others, even if the file has changed since.
     """
     _, file = settings_file(bounds={"forget_after": 0})
     async with ServerProcess(*TWO, "--settings", file) as server:

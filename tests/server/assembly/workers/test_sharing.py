@@ -68,7 +68,7 @@ def samples(http: str, name: str) -> dict[str, float]:
 
 
 async def scraped(http: str, name: str, least: int) -> dict[str, float]:
-    """The samples, once the scrape has all workers and this number of samples of the metric."""
+    """The samples of a metric, once a scrape has all workers and at least this number of samples."""
     async with asyncio.timeout(PATIENCE):
         while True:
             all_there = await asyncio.to_thread(samples, http, "licorne_worker_scraped")

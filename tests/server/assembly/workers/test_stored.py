@@ -57,7 +57,7 @@ async def test_epochs_rise_when_the_clock_is_set_back(tmp_path: Path) -> None:
 
 
 async def test_a_failing_disk_does_not_prevent_the_start(tmp_path: Path) -> None:
-    """Epochs then begin with the clock, and the log has the other effects."""
+    """Epochs begin with the clock instead, and the log has the other consequences."""
     documents = documents_of_workers(tmp_path)
     documents.open()
     (tmp_path / "lock").unlink()

@@ -72,7 +72,7 @@ def member_of(process: Worker, run: int = 0) -> Member:
 
 
 async def test_the_rms_of_a_dead_worker_can_be_claimed_at_once() -> None:
-    """The lease of a worker whose exit was noticed ends at once; the other worker keeps its own."""
+    """The lease of a worker whose exit was noticed ends at once; the other worker keeps its lease."""
     async with supervising(SERVES, SERVES) as supervisor:
         assert await supervisor.start()
         dead, other = supervisor.workers
@@ -105,7 +105,7 @@ async def test_a_suspended_worker_is_killed(monkeypatch: pytest.MonkeyPatch) -> 
         pid = stopped.pid
         await eventually(lambda: stopped.restarts.count == 1)
         assert stopped.pid != pid
-        # A worker without a lease yet has time to start.
+        # A worker gets time to start before it has a lease.
         assert never_joined.restarts.count == 0
         await store.close()
 
@@ -142,7 +142,7 @@ async def test_sigterm_drains_all_workers(tmp_path: Path) -> None:
 async def test_a_worker_that_does_not_drain_is_killed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The end of the supervisor is bounded in time, and not a success after a kill."""
+    """The supervisor ends within a bounded time, with failure after a kill."""
     monkeypatch.setattr("licorne_server.assembly.workers.supervisor.STOP_SECONDS", 0.2)
     deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN);" + SERVES.replace(
         "signal.pause()", ""
@@ -153,7 +153,7 @@ async def test_a_worker_that_does_not_drain_is_killed(
 
 
 async def test_a_worker_that_cannot_start_ends_the_supervisor() -> None:
-    """The first start is not repeated, so that the service manager notices the failure."""
+    """A failed first start is not repeated, so that the service manager notices the failure."""
     async with supervising(SERVES, FAILS) as supervisor:
         assert not await supervisor.start()
         assert supervisor.failed.is_set()
@@ -169,7 +169,7 @@ async def test_a_worker_that_does_not_become_ready_is_killed(monkeypatch: pytest
 async def test_a_restart_loop_is_reported_while_another_worker_serves(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The log and the document for health and metrics have the loop, and the other worker continues."""
+    """The loop is in the log, and in the document for health and metrics; the other worker continues."""
     monkeypatch.setattr(worker, "FIRST", 0.0)
     with structlog.testing.capture_logs() as lines:
         async with supervising(SERVES, SERVES_ONCE, file=tmp_path / "once") as supervisor:

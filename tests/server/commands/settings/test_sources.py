@@ -79,7 +79,7 @@ def test_a_variable_may_name_the_file() -> None:
 
 
 def test_an_empty_variable_counts_as_unset() -> None:
-    """An empty variable, as a composition passes unset ones, has no effect."""
+    """An empty variable, which a compose file passes for an unset one, has no effect."""
     assert settings(LICORNE_SERVER_LISTEN="", LICORNE_SETTINGS="", LICORNE_ACCESS_VIEWERS="") == settings()
 
 
@@ -122,7 +122,7 @@ def test_a_refusal_names_each_key_as_it_was_given() -> None:
 
 
 def test_a_flag_disables_the_coordination_of_the_file() -> None:
-    """A flag starts a member alone, whatever the file has for coordination."""
+    """A flag starts a server without coordination, whatever the file says about it."""
     file = settings_file(coordination={"store": "etcd://h:1", "advertise": "h:7070", "lease": 60})
     assert settings(*file).coordination is not None
     assert settings(*file, "--coordination", "off") == settings()

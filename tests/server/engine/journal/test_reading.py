@@ -1,4 +1,4 @@
-"""The reading of a journal: whole, cut anywhere, damaged, and made to do harm."""
+"""Reading of journals: complete, cut anywhere, damaged, or malicious."""
 
 import zlib
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ def test_cut_anywhere(tmp_path: Path) -> None:
     for block in BLOCKS:
         data += framed(block)
         ends.append(len(data))
-    # The bytes of the header are many and alike.
+    # The header is long, and all of its bytes are treated alike.
     for size in (*range(0, len(HEAD), 61), *range(len(HEAD), len(data) + 1)):
         write(tmp_path, data[:size])
         whole = sum(end <= size for end in ends)
@@ -68,7 +68,7 @@ def test_cut_anywhere(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_damage_anywhere(tmp_path: Path) -> None:
-    """A changed byte is detected: records before it are right, and none after it is read."""
+    """A changed byte is detected: the records before it are correct, and none after it is read."""
     data = HEAD + b"".join(map(framed, BLOCKS))
     expected = [HEADER, *(record for block in BLOCKS for record in records(block))]
     for at in (*range(0, len(HEAD), 61), *range(len(HEAD), len(data), 3)):
@@ -100,7 +100,7 @@ def test_runs_and_files_are_read_in_order(tmp_path: Path) -> None:
 
 
 def test_rest_of_a_command_is_the_same_object(tmp_path: Path) -> None:
-    """The remainder of a large command is read as the same object, whatever is between."""
+    """The remainder of a large command is read as the same object, whatever entries are in between."""
     large, other = UpdateNodes(rm_id=RM, nodes=()), UpdateNodes(rm_id=RmId("rm-2"), nodes=())
     hold = SetHold(rm_id=RM, hold=Hold.DRAINING, on=True)
     write(tmp_path, HEAD + framed((large, other, hold, Again(RM), Tick(), Again(RM))))
@@ -110,7 +110,7 @@ def test_rest_of_a_command_is_the_same_object(tmp_path: Path) -> None:
 
 
 def raw_frame(stored: bytes, size: int) -> bytes:
-    """A frame with any claim about its contents, with the right checksum."""
+    """A frame with a valid checksum, whose header may announce any size."""
     sizes = len(stored).to_bytes(4, "little") + size.to_bytes(4, "little")
     return sizes + zlib.crc32(stored, zlib.crc32(sizes)).to_bytes(4, "little") + stored
 
@@ -137,15 +137,15 @@ BOMB = zlib.compress(bytes(2 * MOST_BLOCK), 1)
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_files_made_to_do_harm(tmp_path: Path, data: bytes, reason: str) -> None:
-    """An invalid file, or one that announces more than it has, ends with its reason, and uses no memory."""
+def test_malicious_files_are_refused(tmp_path: Path, data: bytes, reason: str) -> None:
+    """An invalid file, or one that announces more than it has, is refused with a reason and little memory."""
     write(tmp_path, data)
     *_, torn = read(tmp_path)
     assert isinstance(torn, Torn)
     assert torn.reason.startswith(reason)
 
 
-def test_other_files_are_left_alone(tmp_path: Path) -> None:
+def test_other_files_are_ignored(tmp_path: Path) -> None:
     """Only files with names of segments are read."""
     for name in ("000001-0001.ljr.bak", "1-1.ljr", "notes.txt", "000001-0001.LJR"):
         write(tmp_path, HEAD, name)

@@ -32,12 +32,12 @@ RMS = ("red", "green", "blue")
 
 
 def books(scheduler: Scheduler) -> list[Any]:
-    """The partitions of all RMs, as reports have them."""
+    """The reports about the partitions of all RMs."""
     return [scheduler.views.partitions(RmId(rm_id)) for rm_id in RMS]
 
 
 async def work(server: Server, shim: Shim) -> tuple[Call, Call, Call]:
-    """The RM registers, has some asks, releases one, and has one that finds no room."""
+    """Register the RM, place its asks, release one, and leave one waiting that is too large."""
     calls = await shim.set_up(nodes=3)
     allocations = calls[0]
     await shim.ask(allocations, *(ask(f"{shim.rm_id}-{number}") for number in range(20)))
@@ -52,7 +52,7 @@ async def work(server: Server, shim: Shim) -> tuple[Call, Call, Call]:
 
 
 async def test_run_with_crashes_is_replayed(tmp_path: Path) -> None:
-    """The journal of RMs that break off, and of a server that does, has the decisions of both runs."""
+    """The journal of a crashed server and of its restart is replayed to the decisions of both runs."""
     live: list[Any] = []
     for _ in range(2):
         async with (
@@ -72,7 +72,7 @@ async def test_run_with_crashes_is_replayed(tmp_path: Path) -> None:
     assert books(replay.scheduler) == live
 
 
-async def test_journal_that_has_stopped_is_told(tmp_path: Path) -> None:
+async def test_a_stopped_journal_is_reported(tmp_path: Path) -> None:
     """Health, the probes and the metrics report a stopped journal; RMs are served as before."""
     folder = tmp_path / "journal"
     async with (
@@ -101,7 +101,7 @@ async def test_journal_that_has_stopped_is_told(tmp_path: Path) -> None:
 
 
 async def test_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
-    """A server does not start with a journal that another one writes, or that is a file."""
+    """A server does not start with another server's journal, or with a file in place of the directory."""
     file = tmp_path / "file"
     file.write_text("")
     with pytest.raises(SettingsError, match=f"server.journal {file} cannot be used: "):
@@ -114,7 +114,7 @@ async def test_directory_that_cannot_be_used_is_refused(tmp_path: Path) -> None:
 
 
 async def test_server_starts_on_a_full_disk(tmp_path: Path, full_disk: Any) -> None:
-    """A disk without room costs a server its journal, and nothing else."""
+    """On a full disk a server starts without a journal, and serves as usual."""
     with capture_logs() as logs, full_disk(10):
         async with serving(journal=tmp_path) as server, connected(server) as channel:
             assert server.journal.state is not None

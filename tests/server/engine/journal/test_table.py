@@ -1,4 +1,4 @@
-"""The table of the journal: every command, and every field of it, gets into the journal and out of it."""
+"""The table of the journal: every command, with every field, can be written and read."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass, replace
@@ -178,9 +178,9 @@ OPTIONS = c.Options(
 )
 HEADER = Header(run=7, version="0.1.0", start=1700000000.5, options=OPTIONS)
 NOT_CARRIED = {
-    # Written by the columns of its class, as `test_ask_classes` shows.
+    # The columns of its class are written, as `test_ask_classes` verifies.
     (Ask, "ask_class"),
-    # No decision reads it.
+    # No decision depends on the time of its reading.
     (Ask, "read_time"),
 }
 
@@ -193,7 +193,7 @@ def names_of(kind: type) -> set[str]:
 
 
 def read_back(*values: Any) -> list[tuple[float, Any]]:
-    """The entries of the values, written and read."""
+    """The entries of the sample values, after writing and reading."""
     entries = Entries(heading(HEADER, 1))
     block = together([entry(number / 4, value) for number, value in enumerate(values)])
     return list(entries.of(block))
@@ -201,19 +201,19 @@ def read_back(*values: Any) -> list[tuple[float, Any]]:
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: type(sample).__name__)
 def test_command_is_read_as_it_was_written(sample: Any) -> None:
-    """A command with all its fields is equal after it was written and read, and so is its time."""
+    """A command with all its fields is equal after writing and reading, and so is its time."""
     assert read_back(sample, sample)[1] == (0.25, sample)
 
 
 def test_every_command_is_in_the_table() -> None:
-    """The table has each command of the core, and the samples of this test have it too."""
+    """The table, and the samples of this test, have each command of the core."""
     commands = kinds_of(c.Command)
     assert {row.kind for row in ENTRIES} == {*commands, Again, Digest}
     assert {type(sample) for sample in SAMPLES} == commands
 
 
 def test_every_field_is_in_the_table() -> None:
-    """The table has each field of each command, and of all that is in one."""
+    """The table has each field of each command, and of every value in a command."""
     for row in ROWS.values():
         carried = set(row.columns) | {name for kind, name in NOT_CARRIED if kind is row.kind}
         own = names_of(row.kind) | ({"resources", "required_node", "predicate"} if row.kind is Ask else set())
@@ -221,16 +221,16 @@ def test_every_field_is_in_the_table() -> None:
 
 
 def test_samples_have_every_field() -> None:
-    """The samples above have a value other than the default for each field that the table has."""
+    """Each field in the table has a value other than its default in some sample."""
     seen = {at for sample in (*SAMPLES, OPTIONS) for at in _set_in(sample)}
-    # What extensions know is a mapping, of which each column is in the sample.
+    # The state of extensions is a mapping, each column of which is in the sample.
     by_extension = {ROWS[name].kind for name in ("OperatorMarks", "PartitionMemory")}
     kinds = {row.kind for row in ROWS.values()} - {Again, Digest} - by_extension
     assert {(kind, name) for kind in kinds for name in names_of(kind)} - seen == {(Ask, "read_time")}
 
 
 def _set_in(value: Any) -> Iterator[tuple[type, str]]:
-    """The class and the name of each field in the value that has not its default."""
+    """The class and name of each field in the value that differs from its default."""
     kind = type(value)
     if isinstance(value, Mapping):
         for key, one in value.items():
@@ -259,7 +259,7 @@ def _default_of(kind: type, name: str) -> Any:
 @pytest.mark.parametrize("required_node", [None, NODE])
 @pytest.mark.parametrize("predicate", [None, "", "arm"])
 def test_ask_classes(resources: dict[str, int], required_node: NodeId | None, predicate: str | None) -> None:
-    """The class of an ask has the same amounts, node and predicate again."""
+    """The class of an ask has the same amounts, node and predicate after reading."""
     ask = Ask(KEY, APP, AskClass.of(resources, required_node, predicate))
     [(_, command)] = read_back(c.UpdateAllocations(rm_id=RM, asks=(ask,)))
     made = command.asks[0].ask_class
@@ -276,7 +276,7 @@ def test_header_is_read_as_it_was_written() -> None:
 
 
 def heading_with(entries: list[str], **columns: list[str]) -> Entries:
-    """The reading of a file whose header names these entries and columns."""
+    """The contents of a file whose header names these entries and columns."""
     written = msgspec.msgpack.decode(heading(HEADER, 1))
     written["entries"] = entries
     written["columns"] |= columns
@@ -284,7 +284,7 @@ def heading_with(entries: list[str], **columns: list[str]) -> Entries:
 
 
 def test_fields_of_other_versions() -> None:
-    """A field that the writer did not have has its default, and the order of the others is the writer's."""
+    """A field that the writer did not have gets its default; the others are in the writer's order."""
     entries = heading_with(["SetHold", "Tick"], SetHold=["on", "rm_id", "hold"], Tick=[])
     block = msgspec.msgpack.encode([[1, 2.0], [0, 3.0, True, "rm-1", "internal error"]])
     assert list(entries.of(block)) == [
@@ -335,7 +335,7 @@ def test_blocks_that_cannot_be_read(block: bytes) -> None:
         list(entries.of(block))
 
 
-def test_effects_are_summed_or_left_out() -> None:
-    """The digest covers every effect of the core, unless it is named as one that decides nothing."""
+def test_every_effect_is_digested_or_excluded() -> None:
+    """The digest covers every effect of the core, except those that are listed as deciding nothing."""
     assert SUMMED.keys() | LEFT_OUT == kinds_of(Effect)
     assert not SUMMED.keys() & LEFT_OUT

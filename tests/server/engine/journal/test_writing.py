@@ -1,4 +1,4 @@
-"""The writing of a journal: what the core gets, replayed to the same decisions, and what ends a journal."""
+"""Writing of journals: replays make the same decisions, and failures end a journal and nothing else."""
 
 import os
 import shutil
@@ -35,7 +35,7 @@ LARGE = 10**9
 
 
 class Journaled(NamedTuple):
-    """A journal that is being written."""
+    """A journal that is written during the test."""
 
     folder: Folder
     writer: Writer
@@ -43,7 +43,7 @@ class Journaled(NamedTuple):
 
     @property
     def state(self) -> JournalState:
-        """How it fares."""
+        """The state of the journal."""
         return self.writer.state
 
     def read(self) -> list[Record]:
@@ -51,11 +51,11 @@ class Journaled(NamedTuple):
         return list(read(self.folder.path))
 
     def wait_until_written(self, inputs: int) -> None:
-        """Wait until the files have so many inputs."""
+        """Wait until the files have this number of inputs."""
         self.wait(lambda: sum(isinstance(one, Input) for one in self.read()) == inputs)
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        """Wait for the thread."""
+        """Wait until the writing thread has made the condition true."""
         end = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < end
@@ -78,7 +78,7 @@ def begin(
 def test_worlds_are_replayed_to_the_same_decisions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    """A random world with several RMs has the same digests in its replay as when it was journaled."""
+    """A random world with several RMs has the same digests in its replay as during writing."""
     players = Players(Driver())
     scheduler = players.driver.scheduler
     handle = scheduler.handle
@@ -104,7 +104,7 @@ def test_worlds_are_replayed_to_the_same_decisions(
 
 
 def test_command_that_the_core_refuses_is_replayed(tmp_path: Path) -> None:
-    """An input that raises is in the journal, and raises in its replay too."""
+    """An input on which the core raises is in the journal, and raises in its replay."""
     journal = begin(tmp_path)
     with pytest.raises(NotFound):
         journal.core.handle(SetBudgetSlices(budget="none", slices={}), 1.0)
@@ -114,8 +114,8 @@ def test_command_that_the_core_refuses_is_replayed(tmp_path: Path) -> None:
     assert (replay.inputs, replay.digests, replay.differing) == (1, 2, [])
 
 
-def test_run_goes_on_in_further_files(tmp_path: Path) -> None:
-    """A file that has its size is followed by the next one, and the reader reads them all."""
+def test_a_run_continues_in_further_files(tmp_path: Path) -> None:
+    """A file of the full size is followed by the next one, and the reader reads them all."""
     journal = begin(tmp_path, segment=1)
     for number in range(3):
         journal.core.handle(Tick(decisions=number), number)
@@ -124,12 +124,12 @@ def test_run_goes_on_in_further_files(tmp_path: Path) -> None:
     assert [record.command for record in journal.read() if isinstance(record, Input)] == [
         Tick(decisions=number) for number in range(3)
     ]
-    # The header alone has filled the first.
+    # The header already fills the first file.
     assert len(list(tmp_path.glob("000001-*.ljr"))) == 4
 
 
 def test_each_file_is_on_the_disk_before_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file that has ended outlives a failure of the machine, the last one of a run as well."""
+    """A completed file survives a failure of the machine, including the last one of a run."""
     folder, synced = Folder(tmp_path, LARGE), list[str]()
     monkeypatch.setattr(
         os, "fdatasync", lambda file: synced.append(Path(f"/proc/self/fd/{file}").readlink().name)
@@ -143,8 +143,8 @@ def test_each_file_is_on_the_disk_before_the_next(tmp_path: Path, monkeypatch: p
     folder.close()
 
 
-def test_all_files_of_earlier_runs_count(tmp_path: Path) -> None:
-    """A journal that is opened again knows the bytes of runs of several files."""
+def test_files_of_earlier_runs_count(tmp_path: Path) -> None:
+    """A journal that is opened again counts the bytes of earlier runs in all their files."""
     for text in (b"first", b"second one"):
         folder = Folder(tmp_path, LARGE)
         assert folder.open()
@@ -159,7 +159,7 @@ def test_all_files_of_earlier_runs_count(tmp_path: Path) -> None:
 
 
 def test_numbers_may_grow_longer(tmp_path: Path) -> None:
-    """A file of the last run with nine digits is followed by one that is found as well."""
+    """A file whose number has nine digits is followed by one that the reader finds as well."""
     (tmp_path / "999999999-0001.ljr").touch()
     folder = Folder(tmp_path, LARGE)
     assert folder.open()
@@ -168,8 +168,8 @@ def test_numbers_may_grow_longer(tmp_path: Path) -> None:
     assert [found.run for found in segments(tmp_path)] == [10**9 - 1, 10**9]
 
 
-def test_files_are_of_their_user_alone(tmp_path: Path) -> None:
-    """Nobody else can read a journal, or look into its directory."""
+def test_files_are_private_to_their_user(tmp_path: Path) -> None:
+    """Other users can read neither a journal nor its directory."""
     journal = begin(tmp_path / "journal")
     journal.writer.close()
     modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in (tmp_path / "journal").iterdir()}
@@ -178,7 +178,7 @@ def test_files_are_of_their_user_alone(tmp_path: Path) -> None:
 
 
 def test_one_server_writes_at_a_time(tmp_path: Path) -> None:
-    """A directory in use is refused, and can be used when the other server has closed it."""
+    """A directory in use is refused until the other server has closed its journal."""
     first, second = begin(tmp_path), Folder(tmp_path, LARGE)
     assert not second.open()
     first.writer.close()
@@ -187,11 +187,11 @@ def test_one_server_writes_at_a_time(tmp_path: Path) -> None:
     second.close()
 
 
-# What ends a journal. Each test goes on to decide.
+# Failures that end a journal. In each test the core continues.
 
 
 def goes_on(journal: Journaled) -> None:
-    """The core decides as before, and nothing more is noted."""
+    """Check that the core decides as before, and that nothing more is recorded."""
     inputs = journal.state.inputs
     registered, *_ = journal.core.handle(RegisterRm(rm_id=RmId("late")), 99.0)
     assert isinstance(registered, Registered)
@@ -200,8 +200,8 @@ def goes_on(journal: Journaled) -> None:
     assert not journal.core._notes.waiting
 
 
-def test_oldest_runs_make_room(tmp_path: Path) -> None:
-    """Runs are removed whole, the oldest first, when the journal has reached its size."""
+def test_the_oldest_runs_are_removed_for_room(tmp_path: Path) -> None:
+    """The oldest runs are removed completely when the journal has reached its size."""
     for _ in range(3):
         begin(tmp_path).writer.close()
     size = sum(path.stat().st_size for path in tmp_path.glob("*.ljr")) // 3
@@ -211,8 +211,8 @@ def test_oldest_runs_make_room(tmp_path: Path) -> None:
     assert journal.state.problem == ""
 
 
-def test_run_that_has_reached_the_size_stops(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """A run is not cut at its beginning: the journal stops, warns, and stays readable."""
+def test_a_full_run_stops_the_journal(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A run is never shortened at its beginning: the journal stops, warns, and remains readable."""
     journal = begin(tmp_path, most=4_000)
     number = 0
     while not journal.state.problem:
@@ -227,7 +227,7 @@ def test_run_that_has_reached_the_size_stops(tmp_path: Path, caplog: pytest.LogC
 
 
 def test_full_disk_stops_the_journal(tmp_path: Path, full_disk: Callable[[int], Any]) -> None:
-    """A disk that is full in the middle of a record stops the journal, which ends with the record before."""
+    """A disk that is full within a record stops the journal, which ends with the previous record."""
     journal = begin(tmp_path)
     journal.core.handle(Tick(), 1.0)
     journal.wait_until_written(1)
@@ -241,7 +241,7 @@ def test_full_disk_stops_the_journal(tmp_path: Path, full_disk: Callable[[int], 
 
 
 def test_directory_that_is_gone_stops_the_journal(tmp_path: Path) -> None:
-    """A directory that was removed is not made again."""
+    """A directory that was removed is not created again."""
     journal = begin(tmp_path / "journal")
     shutil.rmtree(tmp_path / "journal")
     journal.core.handle(Tick(), 1.0)
@@ -253,7 +253,7 @@ def test_directory_that_is_gone_stops_the_journal(tmp_path: Path) -> None:
 
 
 def test_disk_that_is_too_slow_stops_the_journal(tmp_path: Path) -> None:
-    """What waits for the disk is bounded, and dropped with the journal."""
+    """Data that waits for the disk is bounded, and dropped when the journal stops."""
     folder = Folder(tmp_path, LARGE)
     writer = Writer(folder, JournalState())
     piece = bytes(MOST_WAITING // 4)
@@ -267,7 +267,7 @@ def test_disk_that_is_too_slow_stops_the_journal(tmp_path: Path) -> None:
 
 
 def test_command_that_cannot_be_written_stops_the_journal(tmp_path: Path) -> None:
-    """Half a character has no bytes: the core gets it all the same."""
+    """Text that is not valid UTF-8 stops the journal, and the core still receives the command."""
     journal = begin(tmp_path)
     journal.core.handle(StopApplication(rm_id=RM, partition="", app_id=AppId("app"), reason="\ud800"), 1.0)
     journal.wait(lambda: bool(journal.state.problem))

@@ -9,7 +9,7 @@ from licorne_server.http.ui.rows import Key
 
 
 def look(board: Board, **values: int) -> None:
-    """A snapshot with these entries; a name begins with the letter of its RM."""
+    """Take a snapshot with these entries; the first letter of a name is that of its RM."""
     board.begin()
     for name, value in values.items():
         board.put(Key("queues", name[0], "p", name), {"name": name, "value": value})
@@ -121,7 +121,7 @@ def test_a_large_message_is_encoded_in_pieces() -> None:
 
 
 def test_entries_of_other_rms_are_skipped_in_pieces() -> None:
-    """A viewer of a small RM beside large ones delays nobody."""
+    """Entries that a viewer may not see are skipped in pieces, so that other tasks run in between."""
     board = Board()
     look(board, **{f"a{number}": number for number in range(2_000)})
     pieces = list(board.since(0, lambda rm_id: rm_id == "b"))

@@ -20,7 +20,7 @@ from support.server.http_site import API, Site, happened, viewing
 
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """A list that grows with each snapshot; its items tell whether it was a whole one."""
+    """A list that grows with each snapshot; an item is True for a snapshot of everything."""
     looks: list[bool] = []
     real = looking.Looker.look
 

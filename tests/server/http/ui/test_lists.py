@@ -25,7 +25,7 @@ async def test_an_ended_application_is_listed_under_its_unique_name(town: Site) 
 
 
 async def test_pages_are_contiguous(town: Site) -> None:
-    """`next` of one page is where the next begins, and the last page has none."""
+    """`next` of one page is the begin of the next page, and the last page has none."""
     town.driver.do(apps(*(app(f"more-{number}", "root.runs") for number in range(5))))
     seen, after = [], ""
     while True:
@@ -50,7 +50,7 @@ async def test_a_filter_examines_a_bounded_number_of_rows(
 
 
 async def test_asks_are_listed_in_their_order(town: Site) -> None:
-    """Pages count rows, because asks have no names for tokens; asks have what passed them."""
+    """Pages count rows, because asks have no names for tokens; each ask has the asks that overtook it."""
     town.driver.do(asks(*(ask("waiter", f"x{number}", vcore=1500) for number in range(3))))
     path = "application/waiter/asks?limit=3"
     answer = await town.get(f"{MINE}/{path}")

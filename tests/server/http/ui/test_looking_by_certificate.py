@@ -84,7 +84,7 @@ def browser(server: Server, name: str = "") -> Browser:
     return Browser(f"https://{server.http_address}", https(name))
 
 
-async def test_without_a_certificate_only_files_are_served(secure: Server) -> None:
+async def test_only_files_are_served_without_a_certificate(secure: Server) -> None:
     """The page's files are open, and its data is refused with the missing credential."""
     nobody = browser(secure)
     assert await nobody.statuses(["/ui", *page.STATIC]) == {200}
@@ -138,7 +138,7 @@ async def directory(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 async def test_alternative_names_of_other_kinds_are_ignored(directory: Server) -> None:
-    """Beside a valid name they are ignored; alone they are none, and neither is the common name."""
+    """Names of other kinds are ignored beside a valid name, and give no identity by themselves."""
     both = browser(directory, "directory")
     assert await both.statuses(MINE) == {200}
     assert await both.statuses(OTHERS) == {403}
@@ -150,7 +150,7 @@ async def test_alternative_names_of_other_kinds_are_ignored(directory: Server) -
 
 
 async def test_alternative_names_of_other_kinds_are_no_identity_over_grpc(directory: Server) -> None:
-    """gRPC has one text for all of them, which is the name of no RM."""
+    """gRPC joins all alternative names into one text, which is no RM's name."""
     for name in ("directory", "directory-only"):
         async with connected_as(name, directory) as channel:
             with pytest.raises(grpc.aio.AioRpcError) as refused:

@@ -40,7 +40,7 @@ async def test_a_queue_has_a_history_of_an_hour_and_of_a_day(town: Site) -> None
 
 
 async def test_all_recorded_queues_have_sparklines(town: Site) -> None:
-    """A sparkline has 60 points of the last hour, which ends now."""
+    """A sparkline has 60 points for the last hour."""
     town.record(130)
     found = await town.get(f"{MINE}/sparks?resource=vcore")
     assert sorted(found["queues"]) == ["root", "root.full", "root.runs"]

@@ -53,7 +53,7 @@ def why(*words: str) -> int:
 def test_why_equals_the_explanation_of_the_live_core(
     live: object, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The answer for a moment is the one that the live core gave then."""
+    """The explanation for a moment of the journal equals that of the live core."""
     assert why("big", "--at", "+20", "-o", "json") == OK
     assert json.loads(capsys.readouterr().out) == live
 

@@ -107,7 +107,7 @@ def test_a_restart_of_the_rm_does_not_end_a_wait() -> None:
 
 
 def test_utilisation_is_usage_divided_by_capacity() -> None:
-    """Half of a node for half of the time is a quarter of it."""
+    """Half of a node for half of the time is a utilisation of a quarter."""
     world = World("[{name: a}]", memory=4, vcore=1000)
     world.at(0.0, apps(app("x", "root.a")))
     world.at(50.0, asks(ask("x", "k", memory=2)))

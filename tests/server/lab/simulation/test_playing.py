@@ -86,7 +86,7 @@ def test_jobs_without_length_end_at_once() -> None:
 
 
 def test_a_gang_that_times_out_is_submitted_again() -> None:
-    """A gang that times out releases the room of its members, and gets all of it later."""
+    """A gang that times out releases its members' resources, and is placed completely later."""
     jobs = (job("a", 0, 500, Part(1, 4.0)), job("gang", 10, 50, Part(2, 4.0)), job("b", 20, 10, Part(1, 4.0)))
     run = played(*jobs, nodes="2xvcore=4", timeout=100.0)
     assert run.figures.gang_timeouts > 0
@@ -121,8 +121,8 @@ def test_victims_run_again_in_full() -> None:
     assert run.figures.below_guarantee > 0
 
 
-def test_a_gang_with_a_victim_starts_anew() -> None:
-    """A gang that loses a member is submitted again as a whole."""
+def test_a_gang_with_a_victim_is_submitted_again() -> None:
+    """A gang that loses a member is submitted again with all members."""
     jobs = (job("a", 0, 5000, Part(4, 1.0), queue="a"), job("b", 100, 100, Part(2, 1.0), queue="b"))
     run = played(*jobs, nodes="1xvcore=4", policy="fair-preempting", config=GUARANTEED, timeout=10_000.0)
     start, end = times(run)["a"]

@@ -35,8 +35,8 @@ def starts(processors: int, nodes: int, *jobs: tuple[int, int, int, int]) -> lis
     return [None if one.start is None else one.start - courses[0].job.submit for one in courses]
 
 
-def test_an_early_end_is_used_before_others_pass() -> None:
-    """A job that ends early lets the blocked one start earlier, and a long one may not pass."""
+def test_an_early_end_is_used_before_others_overtake() -> None:
+    """A job that ends early lets the blocked one start earlier, and a long one may not overtake."""
     jobs = ((0, 5, 100, 100), (0, 5, 2_000, 4), (1, 10, 50, 50), (2, 5, 1_500, 1_500))
     for nodes in (1, 10):
         assert starts(10, nodes, *jobs) == [0, 0, 100, 150]

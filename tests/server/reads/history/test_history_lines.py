@@ -1,4 +1,4 @@
-"""One number over an hour and a day."""
+"""The history of one number over an hour and a day."""
 
 from collections.abc import Iterable
 from math import isnan
@@ -30,7 +30,7 @@ def test_an_hour_of_steps_is_kept() -> None:
 
 
 def test_a_minute_is_the_mean_of_its_steps() -> None:
-    """For counters it is their total; the current minute has the steps so far."""
+    """A minute has the mean of its steps, for counters the total; the current minute has the steps so far."""
     first = 100 * STEPS_OF_MINUTE
     last = first + 2 * STEPS_OF_MINUTE + 2
     assert plain(filled(first, last).minutes(99, last)) == [None, first + 5.5, first + 17.5, last - 1.0]
@@ -39,7 +39,7 @@ def test_a_minute_is_the_mean_of_its_steps() -> None:
 
 
 def test_a_day_of_minutes_is_kept() -> None:
-    """A longer line has the minutes of the last day, and nothing older."""
+    """A longer line has the minutes of the last day."""
     last = (MINUTES + 10) * STEPS_OF_MINUTE
     line = filled(0, last)
     found = plain(line.minutes(10, last))
@@ -50,7 +50,7 @@ def test_a_day_of_minutes_is_kept() -> None:
 
 
 def test_steps_without_samples_have_no_value() -> None:
-    """Whether the clock stood for seconds, hours or days; older values are not repeated."""
+    """A gap of the clock, of seconds, hours or days, has no values, and older values are not repeated."""
     for gap in (3, 30, STEPS, 10 * STEPS, 3 * MINUTES * STEPS_OF_MINUTE):
         line = filled(0, 25)
         step = 25 + gap
@@ -64,7 +64,7 @@ def test_steps_without_samples_have_no_value() -> None:
         assert sum(value is not None for value in minutes) <= 4
 
 
-def test_the_memory_of_a_line_is_known() -> None:
-    """It does not grow with its values."""
+def test_the_memory_of_a_line_is_constant() -> None:
+    """The memory of a line does not grow with its values."""
     line = filled(0, 2 * STEPS)
     assert len(line._steps) * line._steps.itemsize + len(line._minutes) * line._minutes.itemsize == LINE_BYTES

@@ -1,4 +1,4 @@
-"""Records of queues, and their duration."""
+"""The recorded queues, and how long they are recorded."""
 
 import pytest
 
@@ -37,14 +37,14 @@ def recorder_of(driver: Driver) -> Recorder:
 
 
 def record(driver: Driver, recorder: Recorder, steps: int = 1) -> None:
-    """Take samples of this number of steps, each 5 s after the last one."""
+    """Take samples of this number of steps of 5 s."""
     for _ in range(steps):
         list(recorder.record(driver.now))
         driver.wait(5.0)
 
 
 def paths(recorder: Recorder) -> list[str]:
-    """The queues that are recorded."""
+    """The recorded queues."""
     return [path for path, _ in recorder.of_partition(HERE)]
 
 
@@ -53,7 +53,7 @@ def values(track: Track, recorder: Recorder) -> list[float | None]:
     return TrackSpan(track, recorder.step, 720, 1).of(track.used["vcore"])
 
 
-def test_queues_are_recorded_whether_anybody_looks_or_not(driver: Driver) -> None:
+def test_queues_are_recorded_without_viewers(driver: Driver) -> None:
     """Samples have usage, pending amounts, bounds, and the number of running applications."""
     recorder = recorder_of(driver)
     record(driver, recorder, 3)
@@ -74,10 +74,10 @@ def test_queues_are_recorded_whether_anybody_looks_or_not(driver: Driver) -> Non
     ]
 
 
-def test_the_largest_queues_are_recorded_and_others_if_somebody_looks(
+def test_the_largest_and_the_viewed_queues_are_recorded(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A viewed queue is recorded from then on."""
+    """Beside the largest queues, a viewed queue is recorded from the first view on."""
     monkeypatch.setattr(recording, "LARGEST", 2)
     recorder = recorder_of(driver)
     record(driver, recorder, 2)
@@ -92,7 +92,7 @@ def test_the_largest_queues_are_recorded_and_others_if_somebody_looks(
 
 @pytest.mark.parametrize("bound", ["MAX_TRACKS", "MAX_BYTES"])
 def test_records_are_bounded(driver: Driver, monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
-    """The bounds are a number and bytes: the largest queues are kept, before viewed ones."""
+    """Records are bounded in number and bytes: the largest queues are kept first, then viewed ones."""
     monkeypatch.setattr(recording, "LARGEST", 2)
     recorder = recorder_of(driver)
     record(driver, recorder)
@@ -108,7 +108,7 @@ def test_records_are_bounded(driver: Driver, monkeypatch: pytest.MonkeyPatch, bo
     assert recorder.size <= recording.MAX_BYTES
 
 
-def test_no_peer_takes_the_records_of_another(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_peers_have_separate_records(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> None:
     """A peer that views too many queues loses its own records, the oldest view first."""
     monkeypatch.setattr(recording, "LARGEST", 1)
     monkeypatch.setattr(recording, "LOOKS_OF_PEER", 1)
@@ -122,7 +122,7 @@ def test_no_peer_takes_the_records_of_another(driver: Driver, monkeypatch: pytes
 
 
 def test_the_resources_of_a_queue_are_bounded() -> None:
-    """The first ones are recorded."""
+    """Only the first resources of a queue are recorded."""
     driver = Driver()
     many = {f"res{n}": 1 for n in range(MAX_RESOURCES + 3)}
     driver.do(register(config("[{name: a}]")), nodes(node("n1", size=many)), apps(app("one", "root.a")))
@@ -132,8 +132,8 @@ def test_the_resources_of_a_queue_are_bounded() -> None:
     assert len(recorder.look(HERE, "root.a", driver.now, PEER).used) == MAX_RESOURCES
 
 
-def test_a_queue_that_was_removed_and_made_again_has_a_gap(driver: Driver) -> None:
-    """The former values are kept as well, with none in between."""
+def test_a_recreated_queue_has_a_gap(driver: Driver) -> None:
+    """The earlier values of a removed and recreated queue are kept, and the time between has no values."""
     recorder = recorder_of(driver)
     record(driver, recorder, 2)
     track = recorder.look(HERE, "root.none", driver.now, PEER)
@@ -150,8 +150,8 @@ def test_a_queue_that_was_removed_and_made_again_has_a_gap(driver: Driver) -> No
     assert "root.none" not in paths(recorder)
 
 
-def test_a_clock_that_stood_leaves_a_gap(driver: Driver) -> None:
-    """Steps without samples have no values; a step that is over twice has one sample."""
+def test_a_stopped_clock_leaves_a_gap(driver: Driver) -> None:
+    """Steps without samples have no values; a repeated step has one sample."""
     recorder = recorder_of(driver)
     record(driver, recorder, 2)
     driver.wait(20.0)
@@ -162,7 +162,7 @@ def test_a_clock_that_stood_leaves_a_gap(driver: Driver) -> None:
 
 
 def test_victims_are_counted_in_their_queues_and_above(driver: Driver) -> None:
-    """Each counts once, in the step of the request to stop; earlier ones do not count."""
+    """A victim counts once, in the step of the request to stop; earlier victims do not count."""
     ledger = driver.scheduler.partitions[HERE].ledger
     driver.do(reload(config("[{name: big}, {name: low}]")))
     ledger.note(victim("before"))
@@ -179,8 +179,8 @@ def test_victims_are_counted_in_their_queues_and_above(driver: Driver) -> None:
     assert recorder.stopped_in_an_hour(HERE) == 0
 
 
-def test_asks_that_are_looked_at_are_followed(driver: Driver) -> None:
-    """They are recorded for an hour after the last view, while they wait, a bounded number at a time."""
+def test_viewed_asks_are_recorded(driver: Driver) -> None:
+    """Viewed asks are recorded while they wait, for an hour after the last view, up to a number."""
     recorder = recorder_of(driver)
     name = AskName(HERE, AppId("one"), AllocationKey("a7"))
     assert recorder.places.look(name, driver.now, PEER) == []
@@ -204,14 +204,14 @@ def test_asks_that_are_looked_at_are_followed(driver: Driver) -> None:
 
 
 def test_samples_are_taken_in_steps(driver: Driver) -> None:
-    """The caller may pause after each queue."""
+    """Samples are taken in steps, so that the caller may pause after each queue."""
     recorder = recorder_of(driver)
     assert sum(1 for _ in recorder.record(driver.now)) >= 4
     assert recorder.step == step_of(driver.now)
     assert list(recorder.record(driver.now)) == []
 
 
-def test_a_path_is_that_of_a_queue(driver: Driver) -> None:
+def test_tracks_are_stored_by_path(driver: Driver) -> None:
     """Tracks are stored by partition and path."""
     recorder = recorder_of(driver)
     driver.do(register(config("[{name: big}]"), "rm2"))

@@ -22,10 +22,12 @@ async def admin(shim: Shim, channel: grpc.aio.Channel) -> Admin:
     return Admin(channel)
 
 
-async def test_what_runs_already_is_applied_once(server: Server, shim: Shim, admin: Admin) -> None:
+async def test_applying_the_running_text_creates_one_revision(
+    server: Server, shim: Shim, admin: Admin
+) -> None:
     """Applying the text of the RM makes it an applied configuration, and changes nothing else.
 
-    It remains in force if the RM registers without a text. Applied again it creates no new revision.
+    It remains in force if the RM registers without a text. Applied again, it creates no new revision.
     """
     answer = await admin.apply(A, comment="keep it")
     assert (answer.changed, answer.revision) == (False, 2)
@@ -37,15 +39,15 @@ async def test_what_runs_already_is_applied_once(server: Server, shim: Shim, adm
     assert (answer.changed, answer.revision) == (False, 2)
 
 
-async def test_rollback_to_what_runs_keeps_it(shim: Shim, admin: Admin) -> None:
+async def test_a_rollback_to_the_running_text_keeps_it(shim: Shim, admin: Admin) -> None:
     """A rollback to the revision in force makes it an applied one."""
     await admin.roll_back(to=1)
     await shim.register("")
     assert await admin.in_force() == (A, 2, "rollback")
 
 
-async def test_extra_configuration_goes_on_with_what_was_applied(shim: Shim, admin: Admin) -> None:
-    """A new registration keeps the extra configuration, until the RM sends another."""
+async def test_an_extra_configuration_stays_with_the_applied_one(shim: Shim, admin: Admin) -> None:
+    """A new registration keeps the extra configuration, until the RM sends another one."""
     await shim.register(A, extraConfig={"service.a": "1"})
     await admin.apply(B, extra={"event.requestCapacity": "7"})
     for said in ({}, {"service.a": "1"}):
@@ -57,7 +59,7 @@ async def test_extra_configuration_goes_on_with_what_was_applied(shim: Shim, adm
     assert (running.source, running.revision) == ("operator", 4)
 
 
-async def test_of_many_appliers_one_wins(server: Server, admin: Admin) -> None:
+async def test_one_of_many_concurrent_changes_is_accepted(server: Server, admin: Admin) -> None:
     """Of many changes with the same base one is accepted."""
     texts = [text(f"q{number}") for number in range(8)]
     results = await asyncio.gather(*(admin.apply(config, base=1) for config in texts), return_exceptions=True)
@@ -77,8 +79,8 @@ async def test_registration_counts_as_a_change(shim: Shim, admin: Admin) -> None
     assert refusal(error.value).metadata == {"revision": "2"}
 
 
-async def test_history_keeps_so_many(admin: Admin) -> None:
-    """The last 50 revisions are retained, with rising numbers."""
+async def test_the_number_of_revisions_is_bounded(admin: Admin) -> None:
+    """The last 50 revisions are stored, with rising numbers."""
     for number in range(60):
         await admin.apply((B, C)[number % 2])
     history = await admin.history()
@@ -101,7 +103,7 @@ async def test_comments_are_bounded(admin: Admin, comment: str, problem: str) ->
     assert refused.value.details() == problem
 
 
-async def test_caller_that_is_gone_leaves_the_change_whole(server: Server, shim: Shim, admin: Admin) -> None:
+async def test_a_change_without_its_caller_is_complete(server: Server, shim: Shim, admin: Admin) -> None:
     """A change whose caller disconnects is in force with its revision, or not at all."""
     for config in (B, C, D, B, C, D):
         call = asyncio.ensure_future(admin.apply(config))
@@ -128,8 +130,8 @@ async def guarded(tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_rm_changes_its_own_and_operators_all(guarded: Server) -> None:
-    """Another RM can neither read nor change the configuration; only operators reload."""
+async def test_an_rm_changes_its_own_configuration_and_operators_all(guarded: Server) -> None:
+    """An RM can neither read nor change another's configuration; only operators reload."""
     async with connected(guarded) as channel:
         bearers: dict[str, Any] = {
             name: Bearing(channel, f"Bearer token-of-{name * 4}") for name in ("rm", "other", "operator")
@@ -158,10 +160,10 @@ async def test_rm_changes_its_own_and_operators_all(guarded: Server) -> None:
         assert (await own.history())[0].by.startswith("token ")
 
 
-async def test_what_an_rm_updated_itself_is_what_it_said(guarded: Server) -> None:
+async def test_an_update_by_the_rm_is_its_own_text(guarded: Server) -> None:
     """A registration with the first text after an update by the RM itself counts as a new text.
 
-    The update is no applied configuration: the last text of the RM counts.
+    Such an update is no applied configuration.
     """
     async with connected(guarded) as channel:
         bearer: Any = Bearing(channel, "Bearer " + "token-of-" + "rm" * 4)
@@ -172,7 +174,7 @@ async def test_what_an_rm_updated_itself_is_what_it_said(guarded: Server) -> Non
         assert await admin.in_force() == (A, 3, "registration")
 
 
-async def test_changes_are_in_the_log(admin: Admin) -> None:
+async def test_changes_are_logged(admin: Admin) -> None:
     """Each change has a line with RM, revision and author."""
     with capture_logs() as lines:
         await admin.apply(B, comment="why")

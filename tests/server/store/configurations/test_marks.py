@@ -29,8 +29,8 @@ from support.server.configuring import A
 TWO = config("[{name: a}, {name: b}]", rest="placementrules: [{name: fixed, value: root.a}]")
 
 
-async def test_a_restart_keeps_what_operators_did_to_an_application(tmp_path: Path) -> None:
-    """The RM names it again with its old queue, and it is held, moved and of another priority."""
+async def test_acts_on_an_application_survive_a_restart(tmp_path: Path) -> None:
+    """After a restart the RM names the application with its old queue, and the acts apply to it again."""
     hold = HoldApplicationRequest(rm_id="rm", application_id="app", held=True, message="data")
     change = ChangeApplicationRequest(rm_id="rm", application_id="app", queue="root.b", priority=-4)
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
@@ -50,7 +50,7 @@ async def test_a_restart_keeps_what_operators_did_to_an_application(tmp_path: Pa
         await eventually(lambda: not server.changes.configurations.get("rm").marks)
 
 
-async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
+async def test_marks_survive_a_restart(tmp_path: Path) -> None:
     """A drained node and a stopped queue remain so after a restart, with operator and reason."""
     drain = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
     stop = SetQueueStoppedRequest(rm_id="rm", queue="root.a", stopped=True)
@@ -78,8 +78,8 @@ async def test_a_restart_keeps_what_operators_marked(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("seconds", [None, 0, 600])
-async def test_a_restart_keeps_a_drain(tmp_path: Path, seconds: int | None) -> None:
-    """Its deadline and its count are those of its beginning, and it ends with the cordon."""
+async def test_a_drain_survives_a_restart(tmp_path: Path, seconds: int | None) -> None:
+    """Deadline and count are those of the drain's beginning, and the drain ends with the cordon."""
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).set_up(config=A)
         request = DrainNodeRequest(rm_id="rm", node_id="n0", deadline_seconds=seconds)
@@ -97,8 +97,8 @@ async def test_a_restart_keeps_a_drain(tmp_path: Path, seconds: int | None) -> N
         assert server.changes.configurations.get("rm").marks == ()
 
 
-async def test_a_restart_keeps_log_levels(tmp_path: Path) -> None:
-    """Those of operators are in force again, with operator and reason; a cleared one is not."""
+async def test_log_levels_survive_a_restart(tmp_path: Path) -> None:
+    """Levels set by operators are in force again, with operator and reason; a cleared level is not."""
     debug = SetLogLevelRequest(logger="core.engine", level="debug", message="slow turns")
     try:
         async with serving(state_dir=tmp_path) as server, connected(server) as channel:
@@ -116,10 +116,10 @@ async def test_a_restart_keeps_log_levels(tmp_path: Path) -> None:
     assert marks == {"core.engine": ("127.0.0.1", "slow turns", True)}
 
 
-async def test_a_mark_that_ends_during_a_change_stays_ended(
+async def test_a_mark_that_ends_during_a_change_is_not_restored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An application may end while a configuration is stored: its mark is restored neither now nor later."""
+    """If an application ends while a configuration is stored, its mark is not restored then or later."""
     gone = [(PartitionName("[rm]default"), "app")]
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).set_up(config=TWO)
@@ -142,7 +142,7 @@ async def test_a_mark_that_ends_during_a_change_stays_ended(
 
 
 def test_a_mark_is_read_without_the_extension_of_its_terms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server without drains reads the marks of nodes that one with them has stored, all but the terms."""
+    """A server without drains reads marks of nodes with drains, except for their terms."""
     monkeypatch.setattr(revisions, "table", lambda _: {})
     stored = Mark(kind=MarkKind.NODE, partition=PartitionName("default"), name="n1", drain={"grace": 1.0})
     assert revisions.with_terms(stored) == replace(stored, drain=None)

@@ -1,4 +1,4 @@
-"""Retained usage of RMs outlives the server, and follows them to another one."""
+"""Stored usage of RMs outlives the server, and follows them to another one."""
 
 import json
 from collections.abc import AsyncIterator, Callable
@@ -40,10 +40,10 @@ OWNER = UsageOwner(QueuePath("root.a"), "")
 
 
 class Member:
-    """A core with its retained state, at the time of the core."""
+    """A core with its stored usage, at the time of the core."""
 
     def __init__(self, documents: Documents, epoch: int = 1) -> None:
-        """Nobody has registered."""
+        """Start without a registered RM."""
         self.driver = Driver()
         self.driver.views.now = lambda: self.driver.now
         clock = StillClock()
@@ -52,7 +52,7 @@ class Member:
         self.memories = Memories(self.driver.views, self.configurations, clock, slices, lambda _: epoch)
 
     async def register(self, now: float) -> KeptByPartition:
-        """The RM registers, with its retained state, and has a running allocation."""
+        """Register the RM with its stored usage, and place an allocation."""
         self.driver.now = now
         memory = await self.memories.of(RM, load(TEXT), is_live=False)
         self.driver.do(replace(register(TEXT), memory=memory), nodes(node("n1", vcore=4)))
@@ -60,7 +60,7 @@ class Member:
         return memory
 
     def used(self) -> tuple[float, float]:
-        """Decayed usage, and hours of the month, of the queue at the time of the core."""
+        """The queue's decayed usage, and its hours of the month, at the time of the core."""
         report = self.driver.views.queue(DEFAULT, "root.a")
         share = report.extended["fair_share"]
         return share.decayed["vcore"], report.extended["hours_budgets"][0].used
@@ -68,7 +68,7 @@ class Member:
 
 @asynccontextmanager
 async def kept_in(folder: Path) -> AsyncIterator[Kept]:
-    """A state directory, opened."""
+    """An open state directory."""
     documents = Kept(Disk(folder))
     documents.open()
     try:
@@ -78,7 +78,7 @@ async def kept_in(folder: Path) -> AsyncIterator[Kept]:
 
 
 async def test_usage_outlives_the_server(tmp_path: Path) -> None:
-    """A server killed half a minute after the last write has the usage within one percent."""
+    """A server that was killed half a minute after the last write has the usage within one percent."""
     async with kept_in(tmp_path) as documents:
         before = Member(documents)
         assert await before.register(1_000_000.0) == {}
@@ -95,7 +95,7 @@ async def test_usage_outlives_the_server(tmp_path: Path) -> None:
 
 
 async def test_usage_follows_the_rm_to_its_next_owner() -> None:
-    """The next member has the last state written; a late write of the former replaces nothing."""
+    """The next member has the state that was written last; a late write of the old owner has no effect."""
     store = Store()
     first = Member(store, epoch=1)
     await first.register(1_000_000.0)
@@ -115,8 +115,10 @@ async def test_usage_follows_the_rm_to_its_next_owner() -> None:
 
 
 @pytest.mark.parametrize("damage", [lambda content: content[:-3], lambda _: b"", lambda _: b"nonsense"])
-async def test_what_cannot_be_read_starts_at_zero(tmp_path: Path, damage: Callable[[bytes], bytes]) -> None:
-    """A torn, a lost and a wrong document are logged, and the RM registers without state."""
+async def test_an_unreadable_document_starts_at_zero(
+    tmp_path: Path, damage: Callable[[bytes], bytes]
+) -> None:
+    """A truncated, a lost and a wrong document are logged, and the RM registers without usage."""
     async with kept_in(tmp_path) as documents:
         member = Member(documents)
         await member.register(1_000_000.0)
@@ -131,7 +133,7 @@ async def test_what_cannot_be_read_starts_at_zero(tmp_path: Path, damage: Callab
     assert "starts at zero" in told
 
 
-async def test_nothing_is_read_or_written_without_a_need(tmp_path: Path) -> None:
+async def test_documents_are_used_only_where_needed(tmp_path: Path) -> None:
     """An RM without half-life and budget of hours has no document."""
     async with kept_in(tmp_path) as documents:
         member = Member(documents)
@@ -170,14 +172,14 @@ DOCUMENT = {
 }
 
 
-def test_packing() -> None:
-    """Documents have the layout that older members share, with sums beyond 64 bits, and are read again."""
+def test_a_document_can_be_decoded() -> None:
+    """Documents have the layout of older members and sums beyond 64 bits, and can be decoded."""
     content = FORM.encode(RM, MEMORY, MAX_DOCUMENT)
     assert json.loads(unpack(content)) == DOCUMENT
     assert FORM.decode(RM, content) == MEMORY
 
 
-async def test_a_document_of_a_newer_server_stays(tmp_path: Path) -> None:
+async def test_a_document_of_a_newer_server_is_refused(tmp_path: Path) -> None:
     """The RM is refused with the name of the document and both formats."""
     newer = pack(json.dumps({**DOCUMENT, "format": 4}).encode())
     async with kept_in(tmp_path) as documents:
@@ -188,8 +190,8 @@ async def test_a_document_of_a_newer_server_stays(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf")])
-def test_numbers_that_json_lacks(number: float) -> None:
-    """They are refused when they are written, as nobody could read them."""
+def test_numbers_that_json_lacks_are_refused(number: float) -> None:
+    """A number that JSON lacks is refused when it is written."""
     kept = KeptUsage(60.0, 1.0, {"vcore": number}, {}, {})
     with pytest.raises(StoreError, match="a number that cannot be"):
         FORM.encode(RM, {DEFAULT: {"fair_memory": {OWNER: kept}}}, MAX_DOCUMENT)
@@ -203,8 +205,8 @@ def test_numbers_that_json_lacks(number: float) -> None:
         (KeptUsage(60.0, 1.0, {}, {"vcore": -1}, {}), "Expected `int` >= 0"),
     ],
 )
-def test_numbers_that_cannot_be(kept: KeptUsage, why: str) -> None:
-    """A document with numbers that no server writes is damaged."""
+def test_impossible_numbers_are_refused(kept: KeptUsage, why: str) -> None:
+    """A document with a number that no server writes is damaged."""
     memory = {DEFAULT: {"fair_memory": {OWNER: kept}}}
     with pytest.raises(Damaged, match=why):
         FORM.decode(RM, FORM.encode(RM, memory, MAX_DOCUMENT))

@@ -57,13 +57,13 @@ async def over_admin(channel: grpc.aio.Channel, config: str) -> None:
 
 
 def checksum(server: Server) -> str:
-    """Checksum of the RM's running configuration."""
+    """The checksum of the RM's running configuration."""
     return server.scheduler.views.rm(RmId("rm")).checksum
 
 
 @asynccontextmanager
 async def busy_thread(server: Server) -> AsyncIterator[Callable[[], Awaitable[None]]]:
-    """The thread is busy until the function is called."""
+    """A configuration thread that is busy until the function is called."""
     go = Event()
     work = asyncio.create_task(server.config_thread.run(OTHERS, partial(go.wait, PATIENCE)))
 
@@ -78,7 +78,7 @@ async def busy_thread(server: Server) -> AsyncIterator[Callable[[], Awaitable[No
 
 
 @pytest.mark.parametrize("send", [over_si, over_session, over_admin])
-async def test_other_rms_are_served_meanwhile(
+async def test_other_rms_are_served_while_a_configuration_waits(
     server: Server, channel: grpc.aio.Channel, neighbour: Callable[[], Awaitable[None]], send: Send
 ) -> None:
     """While a large configuration waits for the parser, another RM registers and is scheduled."""
@@ -96,8 +96,8 @@ async def test_other_rms_are_served_meanwhile(
     assert checksum(server) == load(LARGE).checksum
 
 
-async def test_what_follows_on_an_open_stream_waits(shim: Shim, server: Server) -> None:
-    """A request during a new registration applies to the new books."""
+async def test_requests_wait_for_a_registration(shim: Shim, server: Server) -> None:
+    """A request during a new registration applies to the new state."""
     allocations, _, nodes = await shim.set_up()
     async with busy_thread(server) as free:
         registered = asyncio.create_task(shim.register(LARGE))
@@ -113,8 +113,8 @@ async def test_what_follows_on_an_open_stream_waits(shim: Shim, server: Server) 
     assert await new_allocations(allocations, 1) == {"k": "new"}
 
 
-async def test_refused_registration_lets_open_streams_go_on(shim: Shim, server: Server) -> None:
-    """Requests during a refused registration apply to the old books."""
+async def test_a_refused_registration_does_not_affect_open_streams(shim: Shim, server: Server) -> None:
+    """Requests during a refused registration apply to the old state."""
     allocations, _, _ = await shim.set_up()
     async with busy_thread(server) as free:
         refused = asyncio.create_task(shim.register(BROKEN))
@@ -126,10 +126,8 @@ async def test_refused_registration_lets_open_streams_go_on(shim: Shim, server: 
     assert await new_allocations(allocations, 1) == {"k": "n0"}
 
 
-async def test_updates_are_made_in_the_order_in_which_they_came(
-    shim: Shim, server: Server, channel: grpc.aio.Channel
-) -> None:
-    """An update without a text does not overtake the one before it."""
+async def test_updates_are_applied_in_order(shim: Shim, server: Server, channel: grpc.aio.Channel) -> None:
+    """An update without a text does not overtake an earlier update."""
     await shim.register()
     default = checksum(server)
     async with busy_thread(server) as free:
@@ -141,7 +139,7 @@ async def test_updates_are_made_in_the_order_in_which_they_came(
     assert checksum(server) == default
 
 
-async def test_registration_that_was_given_up_is_not_made(shim: Shim, server: Server) -> None:
+async def test_a_cancelled_registration_has_no_effect(shim: Shim, server: Server) -> None:
     """A registration whose caller disconnects before the parse has no effect."""
     async with busy_thread(server) as free:
         given_up = asyncio.create_task(shim.register(LARGE))
@@ -154,8 +152,8 @@ async def test_registration_that_was_given_up_is_not_made(shim: Shim, server: Se
     await shim.register(LARGE)
 
 
-async def test_one_rm_too_many_is_refused_after_parsing_too() -> None:
-    """Of two RMs parsed at once, with room for one, one registers."""
+async def test_the_number_of_rms_is_checked_after_parsing() -> None:
+    """Of two RMs that are parsed at the same time, with room for one, one registers."""
     async with (
         serving(rms=RmBounds(number=1)) as server,
         connected(server) as one,

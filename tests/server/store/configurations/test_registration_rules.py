@@ -39,8 +39,10 @@ text behind it or the default, ``<`` rolls back."""
 
 
 @pytest.mark.parametrize(("steps", "expected"), STEPS.values(), ids=STEPS)
-async def test_what_is_in_force(shim: Shim, admin: Admin, steps: str, expected: tuple[str, int, str]) -> None:
-    """An applied configuration remains until it is replaced; only a new text replaces it."""
+async def test_the_configuration_in_force(
+    shim: Shim, admin: Admin, steps: str, expected: tuple[str, int, str]
+) -> None:
+    """An applied configuration remains in force until a new text replaces it."""
     texts = {"A": A, "B": B, "C": C, "-": "", "": ""}
     for step in steps.split():
         if step == "<":
@@ -57,10 +59,10 @@ async def test_what_is_in_force(shim: Shim, admin: Admin, steps: str, expected: 
 
 
 @pytest.mark.parametrize("again", [A, B, ""], ids=["same", "applied", "none"])
-async def test_applied_configuration_outlives_a_registration(
+async def test_an_applied_configuration_survives_registrations(
     server: Server, shim: Shim, admin: Admin, again: str
 ) -> None:
-    """The previous text, the text in force, or no text leaves the applied one in force."""
+    """The previous text, the text in force, or no text leave the applied one in force."""
     await shim.register(A)
     await admin.apply(B)
     with capture_logs() as lines:
@@ -74,7 +76,7 @@ async def test_applied_configuration_outlives_a_registration(
 async def test_sessions_follow_the_same_rule(
     server: Server, session: RawSession, channel: grpc.aio.Channel, admin: Admin
 ) -> None:
-    """A session keeps the applied configuration, resumed or registered anew."""
+    """A session keeps the applied configuration, whether it is resumed or registered again."""
     shim = Shim(channel)
     await shim.register(A)
     await admin.apply(B)
@@ -85,7 +87,7 @@ async def test_sessions_follow_the_same_rule(
     assert await admin.in_force() == (B, 2, "operator")
 
 
-async def test_applied_configuration_waits_for_an_rm_that_is_gone(
+async def test_an_applied_configuration_survives_the_absence_of_its_rm(
     server: Server, shim: Shim, session: RawSession, admin: Admin
 ) -> None:
     """An RM that unregisters and returns has the applied configuration."""
@@ -110,7 +112,7 @@ async def test_forgotten_rm_starts_over(shim: Shim, channel: grpc.aio.Channel, a
     assert await admin.in_force() == (A, 1, "registration")
 
 
-async def test_each_rm_has_its_own(channel: grpc.aio.Channel) -> None:
+async def test_each_rm_has_its_own_applied_configuration(channel: grpc.aio.Channel) -> None:
     """A configuration applied to one RM does not affect another."""
     shims = [Shim(channel, name) for name in ("one", "two")]
     one, two = (Admin(channel, shim.rm_id) for shim in shims)

@@ -40,7 +40,7 @@ class Expected:
     """A model of the rule for one RM: an applied configuration remains until it is replaced."""
 
     def __init__(self) -> None:
-        """Never registered."""
+        """Start without a registration."""
         self.running = ""
         self.applied = False
         self.said = ""
@@ -68,7 +68,7 @@ class Expected:
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
 @given(steps=st.lists(STEPS, min_size=4, max_size=14))
-def test_applied_stays_until_another_comes(
+def test_an_applied_configuration_remains_until_it_is_replaced(
     steps: list[tuple[str, str, object]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """The rule holds for any order of registrations, changes, rollbacks and restarts.
@@ -130,7 +130,7 @@ async def comes_into_force(channel: grpc.aio.Channel, config: str) -> None:
                 return
 
 
-async def test_state_directory_keeps_all_of_it(tmp_path: Path) -> None:
+async def test_configurations_survive_a_restart(tmp_path: Path) -> None:
     """After a restart the applied configuration, its extra one and the history are kept."""
     said, extra = {"service.a": "1"}, {"event.trackingEnabled": "false"}
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
@@ -158,7 +158,7 @@ async def restarted(folder: Path) -> AsyncIterator[grpc.aio.Channel]:
         yield channel
 
 
-async def test_rm_that_has_not_come_back_can_be_looked_at(tmp_path: Path) -> None:
+async def test_an_absent_rm_can_be_read(tmp_path: Path) -> None:
     """Configuration and history of an unregistered RM can be read, marked as not registered."""
     async with restarted(tmp_path) as channel:
         admin = Admin(channel)
@@ -170,8 +170,8 @@ async def test_rm_that_has_not_come_back_can_be_looked_at(tmp_path: Path) -> Non
         assert (await admin.get()).registered
 
 
-async def test_rm_that_has_not_come_back_can_be_changed(tmp_path: Path) -> None:
-    """A change of an unregistered RM comes into force at registration, also after a restart."""
+async def test_an_absent_rm_can_be_changed(tmp_path: Path) -> None:
+    """A change of an unregistered RM takes effect at its registration, also after a restart."""
     async with restarted(tmp_path) as channel:
         admin = Admin(channel)
         answer = await admin.apply(C, base=2)
@@ -184,13 +184,13 @@ async def test_rm_that_has_not_come_back_can_be_changed(tmp_path: Path) -> None:
         assert not (await admin.apply(A)).changed
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).register(D)
-        # The RM says something new.
+        # The RM registers with a new text.
         assert await Admin(channel).in_force() == (D, 5, "registration")
         assert [item.revision for item in await Admin(channel).history()] == [5, 4, 3, 2, 1]
 
 
-async def test_rm_that_has_not_come_back_is_spared_what_is_refused(tmp_path: Path) -> None:
-    """An unusable text is refused for an unregistered RM too."""
+async def test_an_unusable_text_is_refused_for_an_absent_rm(tmp_path: Path) -> None:
+    """An unusable text is refused for an unregistered RM, too."""
     async with restarted(tmp_path) as channel:
         admin = Admin(channel)
         with pytest.raises(grpc.aio.AioRpcError) as error:
@@ -205,7 +205,7 @@ async def test_rm_that_has_not_come_back_is_spared_what_is_refused(tmp_path: Pat
         assert refusal(error.value).reason == "RM_NOT_REGISTERED"
 
 
-async def test_rm_that_does_not_come_back_can_be_forgotten(tmp_path: Path) -> None:
+async def test_an_absent_rm_can_be_forgotten(tmp_path: Path) -> None:
     """Eviction of an unregistered RM deletes its stored revisions."""
     async with restarted(tmp_path) as channel:
         await AdminStub(channel).ForgetRm(ForgetRmRequest(rm_id="rm"))
@@ -219,8 +219,8 @@ async def test_rm_that_does_not_come_back_can_be_forgotten(tmp_path: Path) -> No
 THREE = text("b").replace("{name: b}", "{name: b}, {name: c}")
 
 
-async def test_applied_configuration_that_cannot_be_used_keeps_no_rm_out(tmp_path: Path) -> None:
-    """With a lower cap after a restart the RM's own text is in force, with the reason."""
+async def test_an_unusable_applied_configuration_is_replaced(tmp_path: Path) -> None:
+    """If the cap is lower after a restart, the RM's own text is in force, with the reason."""
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).register(A)
         await Admin(channel).apply(THREE)
@@ -241,7 +241,7 @@ async def test_applied_configuration_that_cannot_be_used_keeps_no_rm_out(tmp_pat
         assert queues(server) == ("root.a",)
         [latest, *_] = await admin.history()
         assert (latest.instead_of, latest.comment) == (2, running.comment)
-        # It is in force from now on, as any other one.
+        # The RM's text is in force from now on, like any other.
         await Shim(channel).register(A)
         assert await admin.in_force() == (A, 3, "registration")
         await Shim(channel).register("")
@@ -252,8 +252,8 @@ async def test_applied_configuration_that_cannot_be_used_keeps_no_rm_out(tmp_pat
         assert (await Admin(channel).get()).config == THREE
 
 
-async def test_rm_whose_own_text_cannot_be_used_either_is_told_of_both(tmp_path: Path) -> None:
-    """The refusal is that of the RM's text, and names the applied one."""
+async def test_a_refusal_names_both_unusable_texts(tmp_path: Path) -> None:
+    """The refusal is that of the RM's text, and names the applied text."""
     async with serving(state_dir=tmp_path) as server, connected(server) as channel:
         await Shim(channel).register(THREE)
         await Admin(channel).apply(THREE + "# x\n")
@@ -267,7 +267,7 @@ async def test_rm_whose_own_text_cannot_be_used_either_is_told_of_both(tmp_path:
         assert (await Admin(channel).get()).revision == 2
 
 
-async def test_without_one_the_registration_counts_again() -> None:
+async def test_nothing_is_stored_without_a_state_directory() -> None:
     """Without a directory nothing is stored, and each change warns."""
     for _ in range(2):
         async with serving() as server, connected(server) as channel:
@@ -278,8 +278,8 @@ async def test_without_one_the_registration_counts_again() -> None:
 
 
 @pytest.mark.slow
-async def test_change_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
-    """Nothing changes; registrations continue, and so do changes once there is room."""
+async def test_a_change_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
+    """If the disk is full a change is refused; registrations continue, and so do later changes."""
     async with ServerProcess("--state-dir", str(tmp_path), stderr=DEVNULL) as server:
         async with connected_to(server) as channel:
             await Shim(channel).register(A)
@@ -303,8 +303,8 @@ async def test_change_that_cannot_be_stored_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_killed_server_has_the_old_or_the_new(tmp_path: Path) -> None:
-    """After kill -9 during a change the old or the new configuration is in force, whole."""
+async def test_a_killed_server_has_the_old_or_the_new_configuration(tmp_path: Path) -> None:
+    """After kill -9 during a change the old or the new configuration is completely in force."""
     texts = [text(f"q{number}") + "# \n" * 20_000 for number in range(4)]
     async with ServerProcess("--state-dir", str(tmp_path)) as server:
         known = 0
@@ -332,7 +332,7 @@ async def test_killed_server_has_the_old_or_the_new(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_hangup_makes_it_read_the_file_again(tmp_path: Path) -> None:
+async def test_sighup_reloads_the_file(tmp_path: Path) -> None:
     """SIGHUP applies the file to RMs with the default; an unusable file changes nothing."""
     file = tmp_path / "queues.yaml"
     write(file, A)

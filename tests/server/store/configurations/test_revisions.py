@@ -27,15 +27,15 @@ EMPTY = Revisions(rm_id=RmId("rm"))
 
 
 def having(*changes: tuple[str, Source], said: str = "") -> Revisions:
-    """The revisions after texts from these sources."""
+    """Revisions with texts from these sources."""
     revisions = EMPTY
     for config, source in changes:
         revisions = revisions.adding(load(config), source, time=1, by="somebody")
     return revisions.saying(said)
 
 
-def test_numbers_rise_though_old_ones_go() -> None:
-    """A bounded number of revisions is retained; numbers are never reused."""
+def test_numbers_of_revisions_are_not_reused() -> None:
+    """A bounded number of revisions is stored; their numbers are never reused."""
     revisions = having(*[((A, B)[n % 2], Source.RM) for n in range(MAX_REVISIONS + 7)])
     assert [item.number for item in revisions.kept] == list(range(8, MAX_REVISIONS + 8))
     assert revisions.find(7) is None
@@ -43,7 +43,7 @@ def test_numbers_rise_though_old_ones_go() -> None:
 
 
 def test_texts_are_counted_once_and_bounded() -> None:
-    """Equal texts count once; the oldest revisions above the bound of texts are dropped."""
+    """Equal texts count once; above the bound of texts the oldest revisions are dropped."""
     assert having((A, Source.RM), (B, Source.RM), (A, Source.RM)).size == len(A) + len(B)
     large = [text(name) + "#" * (MAX_TEXT_BYTES // 2 - 500) for name in "abc"]
     revisions = having(*[(config, Source.OPERATOR) for config in large])
@@ -52,7 +52,7 @@ def test_texts_are_counted_once_and_bounded() -> None:
 
 
 @pytest.mark.parametrize("source", [Source.OPERATOR, Source.ROLLBACK])
-def test_what_was_applied_goes_on(source: Source) -> None:
+def test_an_applied_revision_remains(source: Source) -> None:
     """An applied revision remains until the RM sends a text that is neither its last nor in force."""
     revisions = having((A, Source.REGISTRATION), (B, source), said=A)
     assert [revisions.goes_on(said) for said in (A, B, "", C)] == [True, True, True, False]
@@ -60,8 +60,8 @@ def test_what_was_applied_goes_on(source: Source) -> None:
 
 
 @pytest.mark.parametrize("source", [Source.REGISTRATION, Source.RM, Source.FILE, Source.BUILT_IN], ids=str)
-def test_what_nobody_applied_does_not_go_on(source: Source) -> None:
-    """Without an applied revision the RM's text comes into force."""
+def test_a_text_that_was_not_applied_is_replaced(source: Source) -> None:
+    """Without an applied revision the RM's text takes effect."""
     revisions = having((A, Source.REGISTRATION), (B, source), said=A)
     assert not any(revisions.goes_on(said) for said in (A, B, "", C))
 
@@ -71,8 +71,8 @@ FORM = RevisionsForm()
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_everything_is_read_as_it_was_written(name: str) -> None:
-    """Revisions, texts, marks and the RM's own texts, each text once, for any rmID."""
+def test_revisions_survive_encoding(name: str) -> None:
+    """Revisions, texts, marks and the RM's own texts survive encoding, for any rmID."""
     mark = Mark(kind=MarkKind.HOLD, partition=PartitionName(f"[{name}]default"), name="app", by="ann", time=7)
     kept = revisions_of(name, A, B, A, said=C, extra=EXTRA).marking(mark, on=True)
     content = FORM.encode(kept.rm_id, kept, MAX_DOCUMENT)
@@ -80,8 +80,8 @@ def test_everything_is_read_as_it_was_written(name: str) -> None:
     assert sorted(json.loads(unpack(content))["texts"]) == sorted([A, B, C, EXTRA])
 
 
-def test_old_revisions_are_left_out_where_all_are_too_large() -> None:
-    """A document keeps the revision in force, and as many before it as fit."""
+def test_old_revisions_are_left_out_of_a_large_document() -> None:
+    """A document has the revision in force, and as many earlier ones as fit."""
     noise = revisions_of("rm", *[text(f"q{number}") + "# " + random_text(number) for number in range(8)])
     content = FORM.encode(noise.rm_id, noise, MAX_DOCUMENT)
     assert len(content) <= MAX_DOCUMENT
@@ -90,7 +90,7 @@ def test_old_revisions_are_left_out_where_all_are_too_large() -> None:
     assert 1 <= len(found.kept) < 8
 
 
-def test_a_revision_that_is_too_large_alone_is_refused() -> None:
+def test_a_revision_that_is_too_large_is_refused() -> None:
     """The error names the size and the limit."""
     huge = revisions_of("rm", text("q") + "# " + "".join(map(random_text, range(6))))
     with pytest.raises(TooLarge, match=f"configuration of RM rm .* and the store takes {MAX_DOCUMENT}"):
@@ -98,7 +98,7 @@ def test_a_revision_that_is_too_large_alone_is_refused() -> None:
 
 
 def random_text(seed: int) -> str:
-    """Some 300,000 characters that cannot be packed into much less than half."""
+    """A text of some 300,000 characters that can hardly be compressed to less than half."""
     return Random(seed).randbytes(150_000).hex()
 
 
@@ -109,8 +109,8 @@ LAYOUT = """{"format": 2, "rm_id": "rm", "said": 0, "said_extra": 1, "texts": ["
            "priority": -3, "queue": "root.b", "drain": null}]}"""
 
 
-def test_documents_have_the_layout_that_older_members_share() -> None:
-    """So members of several versions read and write the document of an RM."""
+def test_the_layout_of_documents_is_that_of_older_members() -> None:
+    """The layout is fixed, so that members of several versions can share the document of an RM."""
     found = FORM.decode(RmId("rm"), pack(LAYOUT.encode()))
     assert json.loads(unpack(FORM.encode(found.rm_id, found, MAX_DOCUMENT))) == json.loads(LAYOUT)
     assert (found.said, found.current.number, found.current.text, found.current.size) == ("a", 4, "b é", 4)
@@ -119,8 +119,8 @@ def test_documents_have_the_layout_that_older_members_share() -> None:
     ]
 
 
-def test_a_document_of_a_newer_server_is_told_from_a_damaged_one() -> None:
-    """A damaged one is replaced, and one of a newer server is not."""
+def test_a_newer_document_is_distinguished_from_a_damaged_one() -> None:
+    """A damaged document is replaced, and one of a newer server is not."""
     with pytest.raises(Newer, match="format 3 is newer than 2"):
         FORM.decode(RmId("rm"), pack(LAYOUT.replace('"format": 2', '"format": 3').encode()))
 
@@ -139,7 +139,7 @@ SPOILT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("field", SPOILT)
-def test_what_is_no_document_of_the_rm_is_damaged(field: str) -> None:
+def test_a_document_of_anything_else_is_damaged(field: str) -> None:
     """The error has the problem."""
     value, why = SPOILT[field]
     kept = revisions_of("rm", A, B)
@@ -147,7 +147,7 @@ def test_what_is_no_document_of_the_rm_is_damaged(field: str) -> None:
     with pytest.raises(Damaged, match=why):
         FORM.decode(kept.rm_id, pack(json.dumps({**document, field: value}).encode()))
     del document[field]
-    if field == "marks":  # a reader may know of more kinds of state than the writer
+    if field == "marks":  # A reader may know more kinds of state than the writer.
         assert FORM.decode(kept.rm_id, pack(json.dumps(document).encode())) == kept
         return
     with pytest.raises(Damaged, match="missing or wrong"):

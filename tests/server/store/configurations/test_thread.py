@@ -1,4 +1,4 @@
-"""The thread of configurations: its order, and its bounds."""
+"""The thread that parses configurations: its order, and its bounds."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
@@ -34,7 +34,7 @@ class Line:
         self.tasks: list[asyncio.Task[None]] = []
 
     def put(self, peer: str, purpose: str) -> asyncio.Task[None]:
-        """Queue a job, which notes its peer and purpose."""
+        """Queue a job, which records its peer and purpose."""
         work = partial(self.done.append, f"{peer} {purpose}")
         task = asyncio.create_task(self.thread.run(Origin(peer, purpose), work))
         self.tasks.append(task)
@@ -60,7 +60,7 @@ async def line() -> AsyncIterator[Line]:
 
 
 async def test_peers_take_turns(line: Line) -> None:
-    """A job of another peer is second, however many jobs the first one has."""
+    """The job of another peer is second, however many jobs the first peer has."""
     for number in range(20):
         line.put("flood", f"RM {number}")
     await asyncio.sleep(0)
@@ -71,8 +71,8 @@ async def test_peers_take_turns(line: Line) -> None:
     assert done[5:] == [f"flood RM {number}" for number in range(3, 20)]
 
 
-async def test_one_waits_for_each_purpose(line: Line) -> None:
-    """A second waiting job of one purpose is refused; another purpose or peer is not."""
+async def test_one_job_of_each_purpose_may_wait(line: Line) -> None:
+    """A second waiting job of one purpose is refused; that of another purpose or peer is not."""
     line.put("a", "RM x")
     await asyncio.sleep(0)
     with pytest.raises(CallError, match=r"a configuration of a for RM x waits to be read already"):
@@ -82,7 +82,7 @@ async def test_one_waits_for_each_purpose(line: Line) -> None:
     assert await line.end() == ["a RM x", "b RM x", "a RM y"]
 
 
-async def test_what_has_begun_does_not_wait(line: Line) -> None:
+async def test_a_running_job_does_not_count_as_waiting(line: Line) -> None:
     """While the first job of a purpose runs, a second one may wait."""
     begun, go = Event(), Event()
 
@@ -101,7 +101,7 @@ async def test_what_has_begun_does_not_wait(line: Line) -> None:
     assert await line.end() == ["a RM x"]
 
 
-async def test_who_gives_up_makes_room(line: Line) -> None:
+async def test_a_cancelled_job_makes_room(line: Line) -> None:
     """A job with a cancelled caller is not begun, and makes room."""
     gone = line.put("a", "RM x")
     await asyncio.sleep(0)
@@ -112,10 +112,10 @@ async def test_who_gives_up_makes_room(line: Line) -> None:
 
 
 @pytest.mark.parametrize("bound", ["MAX_WAITING", "MAX_WAITING_BYTES"])
-async def test_what_waits_of_a_peer_is_bounded(
+async def test_waiting_questions_of_a_peer_are_bounded(
     line: Line, monkeypatch: pytest.MonkeyPatch, bound: str
 ) -> None:
-    """Questions of each peer are bounded in number and bytes, separately from registrations."""
+    """The waiting questions of a peer are bounded in number and bytes, separately from registrations."""
     texts = [f"partitions: [] # {number}" for number in range(2)]
     largest = max(map(getsizeof, texts))
     monkeypatch.setattr(config_thread, bound, 1 if bound == "MAX_WAITING" else largest)
@@ -140,8 +140,8 @@ async def test_what_waits_of_a_peer_is_bounded(
     await asyncio.gather(*waiting)
 
 
-async def test_an_error_ends_nothing_but_its_own_work(line: Line) -> None:
-    """An error of a job is raised to its caller; the next job runs."""
+async def test_an_error_affects_its_own_job_only(line: Line) -> None:
+    """An error in a job is raised for its caller, and the next job runs."""
     failed = asyncio.create_task(line.thread.run(Origin("a"), partial(int, "x")))
     line.put("a", "RM x")
     assert await line.end() == ["a RM x"]
@@ -149,7 +149,7 @@ async def test_an_error_ends_nothing_but_its_own_work(line: Line) -> None:
         await failed
 
 
-async def test_whoever_waits_at_the_end_is_cancelled() -> None:
+async def test_a_stop_cancels_waiting_callers() -> None:
     """A stopped thread cancels all waiting callers."""
     line = Line()
     busy = asyncio.create_task(line.thread.run(Origin("a"), partial(line.go.wait, PATIENCE)))
@@ -163,7 +163,7 @@ async def test_whoever_waits_at_the_end_is_cancelled() -> None:
     assert await busy
 
 
-async def test_what_was_read_is_told_at_debug() -> None:
+async def test_parsed_texts_are_logged_at_debug() -> None:
     """At `debug` each parsed text is logged with purpose, size and validity."""
     thread, origin = ConfigThread(), Origin("host", "RM rm")
     try:
@@ -185,7 +185,7 @@ async def test_what_was_read_is_told_at_debug() -> None:
 
 
 async def test_a_flood_of_validations_is_refused_and_others_register() -> None:
-    """One validation per peer waits; the next is refused on both ports, and RMs register."""
+    """One validation per peer may wait; the next is refused on both ports, and RMs still register."""
     go = Event()
     async with serving(http=LOOPBACK) as server, connected(server) as channel:
         thread = server.config_thread

@@ -1,4 +1,4 @@
-"""Members on virtual time."""
+"""Members in virtual time."""
 
 from collections.abc import Callable, Iterator
 
@@ -10,7 +10,7 @@ from support.coordination.playing import silence
 
 @pytest.fixture
 def deploy() -> Iterator[Callable[..., Deployment]]:
-    """Starts members on virtual time, at addresses."""
+    """Starts members in virtual time, at these addresses."""
     made: list[Deployment] = []
 
     def start(*addresses: str) -> Deployment:

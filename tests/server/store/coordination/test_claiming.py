@@ -1,4 +1,4 @@
-"""`Membership.take`: an RM has one owner, and finds it."""
+"""`Membership.take`: an RM has one owner, which serves it."""
 
 import asyncio
 from collections.abc import Callable
@@ -17,7 +17,7 @@ RMS = [f"rm{number}" for number in range(12)]
 
 
 def owner(deployment: Deployment, rm_id: str) -> Node:
-    """The node that serves an RM that was claimed anywhere."""
+    """The node that serves an RM that may have been claimed at any node."""
     for node in deployment.nodes:
         if deployment.record(rm_id).owner == node.member.me():
             return node
@@ -33,7 +33,7 @@ def test_a_resume_does_not_raise_the_epoch(deploy: Deploy) -> None:
 
 
 def test_an_epoch_is_above_the_one_that_the_rm_names(deploy: Deploy) -> None:
-    """A store that counts from a lower number assigns no epoch that the RM has seen."""
+    """If a store counts from a lower number, it still assigns no epoch that the RM has seen."""
     (node,) = deploy("a:1").nodes
     first = node.take("rm")
     assert isinstance(first, int)
@@ -43,15 +43,15 @@ def test_an_epoch_is_above_the_one_that_the_rm_names(deploy: Deploy) -> None:
     assert not node.lost
 
 
-def test_an_epoch_that_nobody_gave_is_refused(deploy: Deploy) -> None:
-    """An RM cannot use up the numbers."""
+def test_an_unassigned_epoch_is_refused(deploy: Deploy) -> None:
+    """An RM that names an unassigned epoch is refused, so that it cannot use up the numbers."""
     (node,) = deploy("a:1").nodes
     with pytest.raises(CallError, match="given by no server"):
         node.take("rm", MAX_EPOCH + 1)
 
 
-def test_redirects_lead_to_the_owner_at_once(deploy: Deploy) -> None:
-    """A member claims an RM for the member that it chooses, which serves it on its arrival."""
+def test_a_redirect_leads_to_the_owner(deploy: Deploy) -> None:
+    """A member claims an RM for the member that it chooses, which serves the RM at once."""
     deployment = deploy("a:1", "b:1", "c:1")
     served = set()
     for number, rm_id in enumerate(RMS):
@@ -71,8 +71,8 @@ def test_redirects_lead_to_the_owner_at_once(deploy: Deploy) -> None:
     assert served == {"a:1", "b:1", "c:1"}
 
 
-def test_a_member_reads_afresh_before_it_redirects(deploy: Deploy) -> None:
-    """An RM that was claimed for a member is served there, though no event has arrived."""
+def test_a_member_reads_the_store_before_it_redirects(deploy: Deploy) -> None:
+    """An RM that was claimed for a member is served there, even before the member gets an event."""
     deployment = deploy("a:1", "b:1")
     deployment.store.rereads = False
     first, second = deployment.nodes
@@ -90,7 +90,7 @@ def test_a_member_reads_afresh_before_it_redirects(deploy: Deploy) -> None:
 
 
 def test_a_living_owner_keeps_its_rms(deploy: Deploy) -> None:
-    """No member takes over an RM while the lease of its owner lasts, and one does after its end."""
+    """No other member claims the RM before the lease of its owner has ended."""
     deployment = deploy("a:1", "b:1")
     first, second = deployment.nodes
     mine = next(rm_id for rm_id in RMS if isinstance(first.take(rm_id), int))
@@ -103,8 +103,8 @@ def test_a_living_owner_keeps_its_rms(deploy: Deploy) -> None:
     assert epoch == deployment.record(mine).epoch
 
 
-def test_concurrent_requests_for_an_rm_are_one(deploy: Deploy) -> None:
-    """Streams of an RM that arrive together make one claim."""
+def test_concurrent_requests_for_an_rm_share_a_claim(deploy: Deploy) -> None:
+    """Concurrent streams of an RM lead to one claim."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
 
@@ -116,7 +116,7 @@ def test_concurrent_requests_for_an_rm_are_one(deploy: Deploy) -> None:
 
 
 def test_one_slow_rm_delays_no_other(deploy: Deploy) -> None:
-    """While the end of one RM takes long, other RMs are served."""
+    """While one RM takes long to end, other RMs are served."""
     (node,) = deploy("a:1").nodes
     node.take("slow")
     node.drain_seconds = 5.0
@@ -136,8 +136,8 @@ def test_one_slow_rm_delays_no_other(deploy: Deploy) -> None:
     assert isinstance(answer, int)
 
 
-def test_without_the_store_nobody_is_taken(deploy: Deploy) -> None:
-    """The caller is asked to come back, the problem is named, and data read before remains readable."""
+def test_without_the_store_no_rm_is_claimed(deploy: Deploy) -> None:
+    """Without the store RMs are refused for a while, the problem is named, and old data can be read."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     epoch = node.take("rm")
@@ -150,8 +150,8 @@ def test_without_the_store_nobody_is_taken(deploy: Deploy) -> None:
     assert RmId("rm") in node.member.snapshot().rms
 
 
-def test_a_former_run_at_the_same_address_is_waited_for(deploy: Deploy) -> None:
-    """A restarted member sends no RM to itself, and claims it when the old lease has ended."""
+def test_the_lease_of_a_previous_run_is_waited_for(deploy: Deploy) -> None:
+    """A restarted member does not redirect to its own address, and claims its RMs after the old lease."""
     deployment = deploy("a:1")
     deployment.nodes[0].take("rm")
     deployment.nodes[0].loop.pause()
@@ -163,7 +163,7 @@ def test_a_former_run_at_the_same_address_is_waited_for(deploy: Deploy) -> None:
 
 
 @pytest.mark.parametrize(("first", "second"), [((1,), (1, 2)), ((1, 2), (1,)), ((1, 2), (2, 3))])
-def test_neighbouring_versions_share_rms(
+def test_members_with_a_common_version_share_rms(
     deploy: Deploy, first: tuple[int, ...], second: tuple[int, ...]
 ) -> None:
     """Members with a common version of their protocol hand RMs over to each other."""
@@ -175,7 +175,7 @@ def test_neighbouring_versions_share_rms(
 
 
 def test_members_without_a_common_version_are_left_out(deploy: Deploy) -> None:
-    """A member too old or too new gets no RM; the RMs of one are found there."""
+    """A member that is too old or too new gets no RM, but its RMs are found."""
     deployment = deploy()
     old, new = deployment.add("a:1", (1,)), deployment.add("b:1", (2,))
     assert all(isinstance(old.take(rm_id), int) for rm_id in RMS[:6])
@@ -183,8 +183,8 @@ def test_members_without_a_common_version_are_left_out(deploy: Deploy) -> None:
     assert isinstance(new.take(RMS[0]), Member)
 
 
-def test_the_owner_is_known_by_the_last_snapshot(deploy: Deploy) -> None:
-    """`owner_of` names the other member that serves an RM."""
+def test_the_owner_is_read_from_the_last_snapshot(deploy: Deploy) -> None:
+    """`owner_of` returns the other member that serves an RM, by the last snapshot."""
     deployment = deploy("a:1", "b:1")
     first, second = deployment.nodes
     mine = next(rm_id for rm_id in RMS if isinstance(first.take(rm_id), int))
@@ -212,8 +212,8 @@ def test_a_forgotten_rm_keeps_its_epoch(deploy: Deploy) -> None:
     assert again > epoch
 
 
-def test_an_rm_that_comes_back_at_once_is_claimed_anew(deploy: Deploy) -> None:
-    """An RM that is claimed while it is being forgotten is not released under its new registration."""
+def test_an_rm_that_returns_at_once_is_claimed_again(deploy: Deploy) -> None:
+    """An RM that is claimed while it is being forgotten keeps its new registration."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     first = node.take("rm")

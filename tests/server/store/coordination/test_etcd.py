@@ -31,7 +31,7 @@ A, B = member("a"), member("b")
 
 @pytest.fixture
 async def foreign(etcd_backend: EtcdBackend) -> AsyncIterator[Etcd3Client]:
-    """Another client of the same etcd, which is not ours."""
+    """Another client of the same etcd, independent of ours."""
     async with Etcd3Client([etcd_backend.server.target]) as client:
         yield client
 
@@ -94,10 +94,8 @@ async def test_another_client_reads_what_is_written(
     assert (document.value, document.mod_revision) == (b"yaml", other)
 
 
-async def test_another_client_decides_as_this_one(
-    store: EtcdStore, foreign: Etcd3Client, prefix: str
-) -> None:
-    """A lease and a transaction of another client count for this one, and the other way round."""
+async def test_another_client_and_ours_agree(store: EtcdStore, foreign: Etcd3Client, prefix: str) -> None:
+    """A lease and a transaction of another client are valid for our store, and the reverse."""
     assert foreign.kv is not None
     assert foreign.lease is not None
     await store.join(A)
@@ -125,10 +123,10 @@ async def test_another_client_decides_as_this_one(
     assert not put.succeeded
 
 
-async def test_foreign_values_are_left_out_and_told_once(
+async def test_foreign_values_are_left_out_and_logged_once(
     store: EtcdStore, foreign: Etcd3Client, prefix: str
 ) -> None:
-    """Foreign values below the prefix hide nothing, and the log names each once."""
+    """Foreign values below the prefix hide no others, and the log names each once."""
     assert foreign.kv is not None
     assert foreign.lease is not None
     await store.join(A)
@@ -160,8 +158,8 @@ async def test_foreign_values_are_left_out_and_told_once(
         await store.claim(rm("newer"), A.id, None, 0)
 
 
-async def test_much_garbage_makes_few_lines(store: EtcdStore, foreign: Etcd3Client, prefix: str) -> None:
-    """The log names some of many unreadable keys, and counts the rest."""
+async def test_much_garbage_has_few_log_lines(store: EtcdStore, foreign: Etcd3Client, prefix: str) -> None:
+    """The log names some of many unreadable keys, and counts the others."""
     assert foreign.kv is not None
     for number in range(25):
         await foreign.kv.put(f"{prefix}/rms/{number}" + "x" * 1000, "garbage")
@@ -173,7 +171,7 @@ async def test_much_garbage_makes_few_lines(store: EtcdStore, foreign: Etcd3Clie
 
 
 @pytest.mark.slow
-async def test_two_thousand_rms_are_one_snapshot(store: EtcdStore, etcd_backend: EtcdBackend) -> None:
+async def test_two_thousand_rms_are_read_as_one_snapshot(store: EtcdStore, etcd_backend: EtcdBackend) -> None:
     """Everything is read in pages at one revision, while others write."""
     await store.join(A)
     for first in range(0, 2000, 100):
@@ -186,7 +184,7 @@ async def test_two_thousand_rms_are_one_snapshot(store: EtcdStore, etcd_backend:
         nonlocal written
         last, one = None, None
         while True:
-            # The first and the last key change together: no snapshot may have one change alone.
+            # The first and the last key change in one transaction: a snapshot has both changes or none.
             one = await store.compare_and_set("shared/z", str(written).encode(), one or 0)
             last = await store.claim(rm("first"), A.id, last, written)
             written += 1
@@ -204,7 +202,7 @@ async def test_two_thousand_rms_are_one_snapshot(store: EtcdStore, etcd_backend:
     assert tap.calls["/etcdserverpb.KV/Range"] >= 5 * 8
 
 
-async def test_documents_larger_than_a_message_together_are_read(store: EtcdStore) -> None:
+async def test_large_documents_are_read(store: EtcdStore) -> None:
     """Pages shrink where values are large."""
     values = {f"shared/{number}": bytes([number]) * 700_000 for number in range(40)}
     for key, value in values.items():
@@ -213,7 +211,7 @@ async def test_documents_larger_than_a_message_together_are_read(store: EtcdStor
     assert {key: document.value for key, document in seen.documents.items()} == values
 
 
-async def test_a_store_that_is_too_large_is_told(
+async def test_a_store_that_is_too_large_is_reported(
     store: EtcdStore, etcd_backend: EtcdBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is no snapshot beyond the bound, the log has the reason, and there is one again below it."""
@@ -231,16 +229,16 @@ async def test_a_store_that_is_too_large_is_told(
 
 
 async def version_of(client: Etcd3Client, key: str) -> int:
-    """The number of writes of a key since it was made."""
+    """The number of writes of a key since its creation."""
     assert client.kv is not None
     [found] = (await client.kv.get(key)).kvs
     return int(found.version)
 
 
-async def test_renewals_write_only_what_is_worth_it(
+async def test_renewals_write_necessary_changes_only(
     store: EtcdStore, foreign: Etcd3Client, prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A change of the load alone waits for its time; any other change is written at once, with the load."""
+    """A change of load alone is written later; any other change is written at once, with the load."""
     key = f"{prefix}/members/a"
     await store.join(A)
     for load in (0.1, 0.2, 0.3):
@@ -261,7 +259,7 @@ async def test_renewals_write_only_what_is_worth_it(
 
 
 @pytest.mark.parametrize("how", ["deleted", "written"])
-async def test_a_member_whose_key_is_not_its_own_has_lost(
+async def test_a_member_whose_key_was_changed_has_lost_its_lease(
     store: EtcdStore, foreign: Etcd3Client, prefix: str, how: str
 ) -> None:
     """An operator who deletes or overwrites the key of a member ends its lease."""
@@ -278,7 +276,7 @@ async def test_a_member_whose_key_is_not_its_own_has_lost(
 
 
 async def test_a_renewal_by_a_deposed_leader_is_repeated(etcd_backend: EtcdBackend) -> None:
-    """A lease counts as renewed only if one leader has renewed it and answered the read after it."""
+    """A lease counts as renewed only if one leader has renewed it and answered the following read."""
     tap = Tap()
 
     def deposed(path: str, answer: Message) -> None:
@@ -294,8 +292,8 @@ async def test_a_renewal_by_a_deposed_leader_is_repeated(etcd_backend: EtcdBacke
         assert tap.calls[KEEP_ALIVE] == 4
 
 
-async def test_events_that_no_watch_tells_are_read(etcd_backend: EtcdBackend, store: EtcdStore) -> None:
-    """An open but silent watch delays observation, and hides nothing."""
+async def test_events_missed_by_a_watch_are_read(etcd_backend: EtcdBackend, store: EtcdStore) -> None:
+    """A silent watch delays changes, and hides none."""
     tap = Tap()
     tap.swallowed.add(WATCH)
     async with open_store(etcd_backend, tap) as reader, watching(reader) as snapshots:
@@ -308,8 +306,8 @@ async def test_events_that_no_watch_tells_are_read(etcd_backend: EtcdBackend, st
     assert tap.calls[WATCH] == 1
 
 
-async def test_a_watch_hastens_what_is_read(etcd_backend: EtcdBackend, store: EtcdStore) -> None:
-    """A change is observed long before the next regular read."""
+async def test_a_watch_accelerates_reads(etcd_backend: EtcdBackend, store: EtcdStore) -> None:
+    """With a watch a change is seen long before the next regular read."""
     async with open_store(etcd_backend, reread=10 * PATIENCE) as reader, watching(reader) as snapshots:
         await until(snapshots, lambda _: True)
         await store.join(A)
@@ -318,8 +316,8 @@ async def test_a_watch_hastens_what_is_read(etcd_backend: EtcdBackend, store: Et
         await until(snapshots, lambda seen: not seen.members)
 
 
-async def test_deployments_in_one_etcd_are_apart(store: EtcdStore, etcd_backend: EtcdBackend) -> None:
-    """Prefixes with a common beginning share nothing."""
+async def test_deployments_in_one_etcd_are_separate(store: EtcdStore, etcd_backend: EtcdBackend) -> None:
+    """Deployments whose prefixes begin alike share nothing."""
     near = replace(etcd_backend.options, prefix=etcd_backend.options.prefix + "0")
     neighbour = EtcdStore(near, patience=PATIENCE / 4)
     await store.join(A)
@@ -333,8 +331,8 @@ async def test_deployments_in_one_etcd_are_apart(store: EtcdStore, etcd_backend:
     await neighbour.close()
 
 
-async def test_closing_ends_calls_that_wait(etcd_backend: EtcdBackend) -> None:
-    """A call under way when the store is closed fails as one that was not answered."""
+async def test_closing_ends_calls(etcd_backend: EtcdBackend) -> None:
+    """A call in progress when the store is closed fails as unanswered."""
     async with open_store(etcd_backend) as store:
         etcd_backend.server.pause()
         try:
@@ -348,10 +346,10 @@ async def test_closing_ends_calls_that_wait(etcd_backend: EtcdBackend) -> None:
             etcd_backend.server.resume()
 
 
-async def test_of_too_many_records_without_an_owner_the_oldest_go(
+async def test_the_oldest_records_without_an_owner_are_dropped(
     store: EtcdStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ids that are claimed and released again and again do not fill etcd; owned RMs stay."""
+    """Ids that are claimed and released repeatedly do not fill etcd; records of owned RMs remain."""
     monkeypatch.setattr(etcd_snapshots, "MOST_FREE", 2)
     monkeypatch.setattr(etcd_snapshots, "SWEPT", 3)
     await store.join(A)

@@ -58,23 +58,23 @@ async def test_a_member_with_a_certificate_is_served(over_tls: EtcdServer) -> No
 
 
 @pytest.mark.parametrize("wrong", ["none", "plain", "stranger", "authority"])
-async def test_a_member_with_another_certificate_is_not_served(over_tls: EtcdServer, wrong: str) -> None:
-    """Without a certificate of etcd's authority, no call is answered."""
+async def test_a_member_with_another_certificate_is_refused(over_tls: EtcdServer, wrong: str) -> None:
+    """Without a certificate of etcd's authority no call is answered."""
     options = with_certificate(over_tls, "stranger" if wrong == "stranger" else "rm")
     if wrong == "none":
         options = replace(options, cert=None, key=None)
     elif wrong == "plain":
         options = over_tls.options()
     elif wrong == "authority":
-        # Any certificate that has not signed that of etcd.
+        # A certificate that has not signed that of etcd.
         options = replace(options, ca=FILES / "stranger.pem")
     async with opened(options, patience=1.0) as store:
         with pytest.raises(StoreError):
             await store.join(A)
 
 
-async def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    """A missing certificate or password is an error of the settings, which names the file."""
+async def test_an_unreadable_file_is_named(tmp_path: Path) -> None:
+    """A missing certificate or password is an error of the settings that names the file."""
     options = Coordination(backend="etcd", hosts=("127.0.0.1:1",))
     for wrong in (
         replace(options, ca=tmp_path / "none.pem"),
@@ -125,15 +125,13 @@ async def as_root(server: EtcdServer) -> AsyncIterator[Etcd3Client]:
         yield client
 
 
-async def test_a_user_is_served_for_longer_than_a_token_lives(
-    guarded: EtcdServer, user: Coordination
-) -> None:
-    """Tokens that etcd has forgotten, or that are of before a change of users, are replaced unseen."""
+async def test_expired_tokens_are_replaced(guarded: EtcdServer, user: Coordination) -> None:
+    """Tokens that etcd has forgotten, or that became invalid, are replaced without an error."""
     async with opened(user) as store, watching(store) as snapshots:
         await store.join(A)
         claimed = await store.claim(rm("one"), A.id, None, 0)
         await until(snapshots, lambda seen: seen.rms == {rm("one"): claimed})
-        # A change of users makes all tokens old.
+        # A change of users invalidates all tokens.
         async with as_root(guarded) as root:
             assert root.auth is not None
             await root.auth.user_add("another", "x")
@@ -151,7 +149,7 @@ async def test_a_user_is_served_for_longer_than_a_token_lives(
 
 
 async def test_a_changed_password_is_read_from_its_file(guarded: EtcdServer, user: Coordination) -> None:
-    """The file is read with each login: a new password needs no restart."""
+    """The password file is read with each login, so a new password needs no restart."""
     assert user.password is not None
     async with opened(user) as store:
         await store.join(A)
@@ -166,8 +164,8 @@ async def test_a_changed_password_is_read_from_its_file(guarded: EtcdServer, use
             await root.auth.user_change_password("licorne", "first")
 
 
-async def test_who_may_not_is_told(guarded: EtcdServer, user: Coordination) -> None:
-    """The error for a wrong user, no user, and foreign keys names the lack of rights, and is no conflict."""
+async def test_missing_rights_are_reported(guarded: EtcdServer, user: Coordination) -> None:
+    """The error for a wrong user, no user, and foreign keys names the missing right, and is no conflict."""
     assert user.password is not None
     for wrong in (
         replace(user, user="nobody"),

@@ -1,4 +1,4 @@
-"""The store in etcd while servers of etcd die, hang, lose their data, or are out of reach."""
+"""The store in etcd while its servers die, hang, lose data, or are unreachable."""
 
 import asyncio
 import time
@@ -43,7 +43,7 @@ HASTY = 0.5
 
 @pytest.fixture(scope="module")
 def fragile() -> Iterator[EtcdServer]:
-    """An etcd that each test here may break, and leaves running."""
+    """An etcd that each test may break, but leaves running."""
     with EtcdServer() as server:
         yield server
 
@@ -66,8 +66,8 @@ async def opened(
         await store.close()
 
 
-async def test_a_watch_goes_on_after_etcd_was_killed(fragile: EtcdServer, options: Coordination) -> None:
-    """Records and leases outlive etcd; a watch gets later changes, and the log has both."""
+async def test_a_watch_continues_after_a_crash_of_etcd(fragile: EtcdServer, options: Coordination) -> None:
+    """Records and leases survive etcd's restart; a watch gets later changes, and the log has both."""
     async with opened(options) as store, opened(options) as other, watching(other) as snapshots:
         await store.join(A)
         claimed = await store.claim(rm("one"), A.id, None, 0)
@@ -87,8 +87,8 @@ async def test_a_watch_goes_on_after_etcd_was_killed(fragile: EtcdServer, option
         await until(snapshots, lambda seen: not seen.members)
 
 
-async def test_a_dead_etcd_answers_nobody_in_time(fragile: EtcdServer, options: Coordination) -> None:
-    """Without a server every call fails as unanswered, and the member is one again when etcd is back."""
+async def test_calls_to_a_dead_etcd_fail_in_time(fragile: EtcdServer, options: Coordination) -> None:
+    """Without a server calls fail as unanswered, and the member joins again when etcd is back."""
     async with opened(options, patience=HASTY) as store:
         await insisted(lambda: store.join(A))
         fragile.kill()
@@ -110,8 +110,8 @@ async def test_a_dead_etcd_answers_nobody_in_time(fragile: EtcdServer, options: 
         assert (await present(store)).members == {}
 
 
-async def test_an_etcd_that_hangs_fails_calls_in_time(fragile: EtcdServer, options: Coordination) -> None:
-    """A stopped process holds its connections open; calls end all the same, and the lease outlives it."""
+async def test_calls_to_a_hanging_etcd_fail_in_time(fragile: EtcdServer, options: Coordination) -> None:
+    """A suspended process keeps its connections; calls fail in time, and the lease survives."""
     async with opened(options, patience=HASTY) as store:
         await insisted(lambda: store.join(A))
         fragile.pause()
@@ -128,7 +128,7 @@ async def test_an_etcd_that_hangs_fails_calls_in_time(fragile: EtcdServer, optio
 
 @pytest.mark.parametrize("first", ["dead", "hung"])
 async def test_calls_go_to_another_server(options: Coordination, first: str) -> None:
-    """A dead or hanging server costs one try; then calls use one that answers."""
+    """A dead or hanging server costs one try; then calls use a server that answers."""
     [good] = options.hosts
     tap = Tap()
     async with Proxy(good) as proxy:
@@ -146,7 +146,7 @@ async def test_calls_go_to_another_server(options: Coordination, first: str) -> 
 
 
 async def test_one_renewal_passes_over_a_server_that_hangs(options: Coordination) -> None:
-    """The server in use hangs between two renewals: the next one is answered by another, within the call."""
+    """If the server in use hangs between two renewals, another server answers the next one in time."""
     [good] = options.hosts
     async with Proxy(good) as proxy:
         both = replace(options, hosts=(proxy.target, good))
@@ -162,7 +162,7 @@ async def test_one_renewal_passes_over_a_server_that_hangs(options: Coordination
 
 
 async def test_a_write_is_not_repeated_elsewhere(options: Coordination) -> None:
-    """A claim that was not answered may have been carried out: the caller has to look."""
+    """A claim without an answer may have been carried out, so the caller has to read the store."""
     [good] = options.hosts
     tap = Tap()
     async with Proxy(good) as proxy:
@@ -174,14 +174,14 @@ async def test_a_write_is_not_repeated_elsewhere(options: Coordination) -> None:
                 await store.claim(rm("one"), A.id, None, 0)
             assert not isinstance(failed.value, Conflict)
             assert tap.tried[good] == 0
-            # The next call goes to the other server. The first write may arrive at last.
+            # The next call uses the other server. The first write may still arrive.
             proxy.flowing.set()
             assert (await claimed_at_last(store, rm("one"), A.id)).epoch in {1, 2}
             assert tap.tried[good] >= 1
 
 
-async def test_a_store_that_was_wiped_begins_anew(fragile: EtcdServer, options: Coordination) -> None:
-    """Leases and records are lost; epochs continue above the RM's, and watches follow the new store."""
+async def test_a_wiped_store_starts_over(fragile: EtcdServer, options: Coordination) -> None:
+    """Leases and records are lost; epochs continue above those of the RMs, and watches use the new store."""
     async with opened(options) as store, watching(store) as snapshots:
         await insisted(lambda: store.join(A))
         for number in range(20):
@@ -202,10 +202,8 @@ async def test_a_store_that_was_wiped_begins_anew(fragile: EtcdServer, options: 
         assert (seen.rms, set(seen.members)) == ({rm("one"): again}, {B.id})
 
 
-async def test_values_of_a_wiped_store_are_not_taken_for_the_old(
-    fragile: EtcdServer, options: Coordination
-) -> None:
-    """The same key at the same revision with another value, after a wipe, is read as it is."""
+async def test_values_of_a_wiped_store_are_not_confused(fragile: EtcdServer, options: Coordination) -> None:
+    """After a wipe the same key at the same revision with another value is read correctly."""
     async with opened(options) as store, watching(store) as snapshots:
         fragile.wipe()
         old = await insisted(lambda: store.compare_and_set("shared/one", b"old", 0))
@@ -216,10 +214,10 @@ async def test_values_of_a_wiped_store_are_not_taken_for_the_old(
         await until(snapshots, lambda seen: seen.documents["shared/one"].value == b"new")
 
 
-async def test_a_record_of_a_wiped_store_is_not_replaced_for_its_revision(
+async def test_a_record_of_another_store_is_not_replaced_by_its_revision(
     fragile: EtcdServer, options: Coordination
 ) -> None:
-    """A foreign record with the revision of an own one from before a wipe is not replaced."""
+    """A foreign record with the revision of an own record from before a wipe is not replaced."""
     async with opened(options) as store, opened(options) as other:
         fragile.wipe()
         await insisted(lambda: store.join(A))
@@ -236,8 +234,8 @@ async def test_a_record_of_a_wiped_store_is_not_replaced_for_its_revision(
         assert await record(store, rm("one")) == new
 
 
-async def test_events_lost_by_compaction_are_read(fragile: EtcdServer, options: Coordination) -> None:
-    """Changes made while the watch was cut, and compacted since, are observed after its return."""
+async def test_compacted_events_are_read(fragile: EtcdServer, options: Coordination) -> None:
+    """Changes that were made and compacted while the watch was cut are seen after its return."""
     async with Proxy(fragile.target) as proxy:
         behind = replace(options, hosts=(proxy.target,))
         async with (
@@ -250,7 +248,7 @@ async def test_events_lost_by_compaction_are_read(fragile: EtcdServer, options: 
             await until(snapshots, lambda seen: seen.rms == {rm("one"): first})
             proxy.upstream = ""
             await proxy.cut()
-            # A release and a deletion, of which no watch will ever tell.
+            # A release and a deletion, for which no watch will have an event.
             released = await store.release(first)
             await store.leave()
             async with Etcd3Client([fragile.target]) as client:
@@ -262,10 +260,8 @@ async def test_events_lost_by_compaction_are_read(fragile: EtcdServer, options: 
             assert seen.rms == {rm("one"): released}
 
 
-async def test_a_lease_ends_after_etcd_was_restarted_but_never_early(
-    fragile: EtcdServer, options: Coordination
-) -> None:
-    """etcd restarts the time of a lease at its start: takeover is later, not early."""
+async def test_a_lease_ends_later_after_a_restart_of_etcd(fragile: EtcdServer, options: Coordination) -> None:
+    """etcd prolongs leases at its start, so another member claims later, and never earlier."""
     short = replace(options, lease=3.0)
     async with opened(short) as store, opened(options) as other:
         await other.join(B)
@@ -282,7 +278,7 @@ async def test_a_lease_ends_after_etcd_was_restarted_but_never_early(
 
 
 async def filled(store: EtcdStore) -> int:
-    """Write until etcd is full; the revision of the last write."""
+    """Write until etcd is full; return the revision of the last write."""
     revision = 0
     while True:
         try:
@@ -292,7 +288,7 @@ async def filled(store: EtcdStore) -> int:
 
 
 async def test_a_full_etcd_keeps_leases(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Publications and claims wait; both are written once there is room."""
+    """Publications and claims fail; both are written once there is room."""
     monkeypatch.setattr(etcd_module, "LOAD_EVERY", 0.0)
     with EtcdServer(flags=("--quota-backend-bytes=500000",)) as server:
         async with opened(server.options()) as store, Etcd3Client([server.target]) as admin:

@@ -28,11 +28,11 @@ def account(folder: Path) -> Path:
 
 
 def of(prefix: str = f"{NAMESPACE}/test") -> Coordination:
-    """The store of that place."""
+    """The store at this address."""
     return Coordination(backend="kubernetes", prefix=prefix, lease=60.0)
 
 
-async def test_a_pod_gets_in_with_its_account(tmp_path: Path) -> None:
+async def test_a_pod_uses_its_service_account(tmp_path: Path) -> None:
     """Token, authority and namespace are those mounted into the pod."""
     async with served(ApiServer(), (FILES / "server.pem", FILES / "server.key")) as url:
         parts = urlsplit(url)
@@ -43,8 +43,8 @@ async def test_a_pod_gets_in_with_its_account(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_an_authority_that_is_another_one_is_refused(tmp_path: Path) -> None:
-    """A member connects to no server but its cluster."""
+async def test_another_authority_is_refused(tmp_path: Path) -> None:
+    """A member only connects to a server of its cluster's authority."""
     async with served(ApiServer(), (FILES / "server.pem", FILES / "server.key")) as url:
         environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": str(urlsplit(url).port)}
         folder = account(tmp_path)
@@ -55,8 +55,8 @@ async def test_an_authority_that_is_another_one_is_refused(tmp_path: Path) -> No
         await store.close()
 
 
-async def test_a_token_that_was_replaced_is_read_again(tmp_path: Path) -> None:
-    """After 401 the next call has the credentials of now."""
+async def test_a_replaced_token_is_read_again(tmp_path: Path) -> None:
+    """After 401 the next call reads the token again."""
     api = ApiServer()
     async with served(api) as url:
         store = KubernetesStore(of(), ClusterAccess(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))}))
@@ -69,8 +69,8 @@ async def test_a_token_that_was_replaced_is_read_again(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_the_call(tmp_path: Path) -> None:
-    """The file may be damaged while the member runs."""
+async def test_an_unreadable_kubeconfig_is_an_error_of_the_call(tmp_path: Path) -> None:
+    """A kubeconfig that is damaged while the member runs is an error of the call."""
     file = tmp_path / "kubeconfig"
     file.write_text("no: kubeconfig")
     store = KubernetesStore(of(), ClusterAccess(environ={"KUBECONFIG": str(file)}))
@@ -79,8 +79,8 @@ async def test_a_kubeconfig_that_cannot_be_read_is_an_error_of_the_call(tmp_path
     await store.close()
 
 
-async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
-    """The error of a member that starts in it names the namespace, and not the end of its lease."""
+async def test_a_missing_namespace_is_named(tmp_path: Path) -> None:
+    """The error of a member that starts in a missing namespace names the namespace."""
     async with served(ApiServer()) as url:
         access = ClusterAccess(environ={"KUBECONFIG": str(kubeconfig(tmp_path, url))})
         store = KubernetesStore(of("nowhere/test"), access)
@@ -91,7 +91,7 @@ async def test_a_namespace_that_is_not_there_is_named(tmp_path: Path) -> None:
         await store.close()
 
 
-async def test_the_secret_of_the_members_is_no_config_map(
+async def test_the_secret_of_the_members_is_not_in_a_config_map(
     kubernetes_backend: KubernetesBackend, api: ApiServer
 ) -> None:
     """A reader of the namespace's config maps cannot read the members' shared secret."""
@@ -111,15 +111,15 @@ def test_a_missing_library_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         KubernetesStore(of(), ClusterAccess(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://x"))}))
 
 
-def test_a_pod_without_a_token_is_told_so(tmp_path: Path) -> None:
-    """The chart mounts it; others read how."""
+def test_a_pod_without_a_token_gets_a_message(tmp_path: Path) -> None:
+    """The message about a missing token says that the chart mounts it, and what others have to do."""
     environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     with pytest.raises(SettingsError, match="automountServiceAccountToken"):
         KubernetesStore(of(), ClusterAccess(account=tmp_path, environ=environ))
 
 
-def test_no_credentials_at_all_are_told(tmp_path: Path) -> None:
-    """Outside of a cluster a kubeconfig is needed."""
+def test_missing_credentials_are_reported(tmp_path: Path) -> None:
+    """Outside of a cluster the message asks for a kubeconfig."""
     with pytest.raises(SettingsError, match="there is no kubeconfig"):
         KubernetesStore(of(), ClusterAccess(environ={"KUBECONFIG": str(tmp_path / "none")}))
 
@@ -132,7 +132,7 @@ def test_no_credentials_at_all_are_told(tmp_path: Path) -> None:
         ("kubernetes://licorne", "NAMESPACE/NAME was expected outside of a pod"),
     ],
 )
-def test_a_place_that_cannot_be_is_refused(tmp_path: Path, address: str, message: str) -> None:
+def test_an_invalid_address_is_refused(tmp_path: Path, address: str, message: str) -> None:
     """The address of the store is checked before a call is made."""
     access = ClusterAccess(environ={"KUBECONFIG": str(kubeconfig(tmp_path, "http://127.0.0.1:1"))})
     with pytest.raises(SettingsError, match=message):

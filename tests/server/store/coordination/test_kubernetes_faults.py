@@ -32,7 +32,7 @@ async def store(kubernetes_backend: KubernetesBackend) -> AsyncIterator[Kubernet
 
 @pytest.fixture
 async def unhurried(kubernetes_backend: KubernetesBackend) -> AsyncIterator[KubernetesStore]:
-    """The same; it reads everything again and ends its lease after very long."""
+    """The access of a member that has joined, with very long intervals of reads and leases."""
     made = kubernetes_backend.open(reread=600.0, lease=600.0)
     await made.join(A)
     yield made
@@ -40,10 +40,10 @@ async def unhurried(kubernetes_backend: KubernetesBackend) -> AsyncIterator[Kube
 
 
 @pytest.mark.parametrize("call", ["read", "write"])
-async def test_a_throttled_call_is_repeated_after_the_time_that_was_named(
+async def test_a_throttled_call_is_repeated_after_the_requested_time(
     store: KubernetesStore, api: ApiServer, call: str
 ) -> None:
-    """Nothing was carried out, so a write is repeated too, and concurrent callers wait as well."""
+    """A throttled call was not carried out, so even a write is repeated; concurrent callers wait, too."""
     begun = time.monotonic()
     fault = api.fail("*", "configmaps", status=429, headers={"Retry-After": "1"}, reason="TooManyRequests")
     if call == "read":
@@ -54,10 +54,10 @@ async def test_a_throttled_call_is_repeated_after_the_time_that_was_named(
     assert time.monotonic() - begun >= 1
 
 
-async def test_a_renewal_waits_no_longer_than_its_lease_can_bear(
+async def test_a_renewal_is_not_delayed_beyond_its_lease(
     kubernetes_backend: KubernetesBackend, api: ApiServer
 ) -> None:
-    """A server that refuses calls for an hour gets the next one after the time-out of a call."""
+    """If a server requests a pause of an hour, the next call still follows after the time-out of a call."""
     store = kubernetes_backend.open(lease=4.0)
     await store.join(A)
     api.fail("update", status=429, headers={"Retry-After": "3600"}, reason="TooManyRequests")
@@ -70,10 +70,8 @@ async def test_a_renewal_waits_no_longer_than_its_lease_can_bear(
     await store.close()
 
 
-async def test_a_write_that_may_have_been_carried_out_is_not_repeated(
-    store: KubernetesStore, api: ApiServer
-) -> None:
-    """503 does not say whether; a read is repeated, and a write fails for its caller to look."""
+async def test_a_write_of_unknown_outcome_is_not_repeated(store: KubernetesStore, api: ApiServer) -> None:
+    """After 503 a read is repeated, and a write fails, because it may have been carried out."""
     api.fail("get", "configmaps", status=503, headers={"Retry-After": "1"}, reason="ServiceUnavailable")
     assert await store.read("shared/one") == Document()
     assert api.count("get", "configmaps") == 2
@@ -89,7 +87,7 @@ async def test_a_write_that_may_have_been_carried_out_is_not_repeated(
     ("fault", "message"),
     [
         (Fault("get", status=500), "get configmaps.*500: a fault of the test"),
-        # A read is repeated once by the client of HTTP.
+        # The HTTP client repeats a read once.
         (Fault("get", cut=True, times=2), "get configmaps"),
         (Fault("get", body=b"<html>"), "answered no JSON"),
         (Fault("get", body=b"[1]"), "answered no object"),
@@ -101,7 +99,7 @@ async def test_a_write_that_may_have_been_carried_out_is_not_repeated(
     ],
     ids=lambda value: "" if isinstance(value, Fault) else value,
 )
-async def test_a_bad_answer_is_an_error_that_names_the_call(
+async def test_an_invalid_answer_is_an_error_that_names_the_call(
     store: KubernetesStore, api: ApiServer, fault: Fault, message: str
 ) -> None:
     """Whatever the server answers, the caller gets a StoreError, and the next call works."""
@@ -111,8 +109,8 @@ async def test_a_bad_answer_is_an_error_that_names_the_call(
     assert await store.read("shared/one") == Document()
 
 
-async def test_a_slow_answer_is_not_waited_for(kubernetes_backend: KubernetesBackend, api: ApiServer) -> None:
-    """A call ends in a quarter of the lease, and the member may try again before its lease ends."""
+async def test_calls_time_out(kubernetes_backend: KubernetesBackend, api: ApiServer) -> None:
+    """A call times out after a quarter of the lease, so that the member can try again."""
     store = kubernetes_backend.open(lease=2.0)
     pause = asyncio.Event()
     api.fail("get", "configmaps", hold=pause)
@@ -132,15 +130,13 @@ async def test_a_slow_answer_is_not_waited_for(kubernetes_backend: KubernetesBac
 async def test_a_missing_right_is_named(
     store: KubernetesStore, api: ApiServer, verb: str, plural: str, name: str
 ) -> None:
-    """The operator reads which verb of which resource the Role has to have."""
+    """The error names the verb and the resource that the Role lacks."""
     api.forbidden.add((verb, plural))
     with pytest.raises(StoreError, match=f"forbids this member to {verb} {name}: .*Role with that verb"):
         await (store.renew(A) if plural == "leases" else store.read("shared/one"))
 
 
-async def test_a_right_that_is_missing_for_reading_is_logged_once(
-    store: KubernetesStore, api: ApiServer
-) -> None:
+async def test_a_missing_right_to_read_is_logged_once(store: KubernetesStore, api: ApiServer) -> None:
     """A member without the right to list logs it, and keeps trying."""
     api.forbidden.add(("list", "leases"))
     async with watching(store) as snapshots:
@@ -153,10 +149,10 @@ async def test_a_right_that_is_missing_for_reading_is_logged_once(
 
 
 @pytest.mark.parametrize("how", ["compacted", "ended", "refused"])
-async def test_a_watch_that_ends_is_followed_by_a_whole_reading(
+async def test_the_end_of_a_watch_causes_a_complete_read(
     unhurried: KubernetesStore, api: ApiServer, how: str
 ) -> None:
-    """After 410, and after any other end, all objects are read again, long before it is due."""
+    """After 410, and after any other end of a watch, all objects are read again at once."""
     async with watching(unhurried) as snapshots:
         await until(snapshots, lambda _: True)
         await api.until(lambda: api.count("watch", "leases") >= 1)
@@ -173,7 +169,7 @@ async def test_a_watch_that_ends_is_followed_by_a_whole_reading(
 
 
 async def test_a_410_inside_a_watch_ends_it(unhurried: KubernetesStore, api: ApiServer) -> None:
-    """A watch from a version that was compacted after the list ends with an event, not with a status."""
+    """A watch from a compacted version ends with an event, and not with a status."""
     pause = asyncio.Event()
     api.fail("watch", "leases", hold=pause)
     async with watching(unhurried) as snapshots:
@@ -185,8 +181,8 @@ async def test_a_410_inside_a_watch_ends_it(unhurried: KubernetesStore, api: Api
         assert api.count("list", "leases") == 2
 
 
-async def test_lost_events_are_made_good_by_the_next_reading(store: KubernetesStore, api: ApiServer) -> None:
-    """A watch that loses everything delays a change, and hides none."""
+async def test_lost_events_are_found_by_the_next_read(store: KubernetesStore, api: ApiServer) -> None:
+    """A watch that loses all events delays changes, and hides none."""
     api.losing = True
     async with watching(store) as snapshots:
         await until(snapshots, lambda _: True)
@@ -196,8 +192,8 @@ async def test_lost_events_are_made_good_by_the_next_reading(store: KubernetesSt
         await until(snapshots, lambda seen: not seen.members)
 
 
-async def test_events_arrive_between_two_readings(unhurried: KubernetesStore, api: ApiServer) -> None:
-    """An event of a watch is observed without another read."""
+async def test_events_arrive_between_two_reads(unhurried: KubernetesStore, api: ApiServer) -> None:
+    """An event of a watch is seen without another read."""
     async with watching(unhurried) as snapshots:
         await until(snapshots, lambda seen: A.id in seen.members)
         claimed = await unhurried.claim(ONE, A.id, None, 0)
@@ -207,8 +203,8 @@ async def test_events_arrive_between_two_readings(unhurried: KubernetesStore, ap
         assert api.count("list", "leases") == 1
 
 
-async def test_renewals_of_others_are_no_news(unhurried: KubernetesStore, api: ApiServer) -> None:
-    """A snapshot is not made for each renewal of each member."""
+async def test_renewals_of_others_cause_no_snapshots(unhurried: KubernetesStore, api: ApiServer) -> None:
+    """Renewals of other members do not cause snapshots."""
     async with watching(unhurried) as snapshots:
         await until(snapshots, lambda seen: A.id in seen.members)
         for _ in range(20):
@@ -218,8 +214,8 @@ async def test_renewals_of_others_are_no_news(unhurried: KubernetesStore, api: A
         assert ONE in seen.rms
 
 
-async def test_a_list_of_many_pages_is_whole(store: KubernetesStore, api: ApiServer) -> None:
-    """Pages are as of one moment; an expired page restarts the list."""
+async def test_a_list_of_many_pages_is_consistent(store: KubernetesStore, api: ApiServer) -> None:
+    """All pages have the state of one moment; an expired page restarts the list."""
     keys = {f"shared/{number}" for number in range(product.CONFIG_MAPS.page * 2 + 3)}
     for key in keys:
         await store.compare_and_set(key, b"1", 0)
@@ -236,7 +232,7 @@ async def test_a_list_of_many_pages_is_whole(store: KubernetesStore, api: ApiSer
 async def test_a_list_that_is_too_long_is_refused(
     store: KubernetesStore, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An overfull store cannot fill the memory of a member."""
+    """A store that is too full cannot fill the memory of a member."""
     monkeypatch.setattr(product, "MAX_OBJECTS", 3)
     for number in range(4):
         await store.claim(rm(str(number)), A.id, None, 0)
@@ -249,10 +245,10 @@ async def test_a_list_that_is_too_long_is_refused(
         assert len((await first).rms) == 2
 
 
-async def test_an_event_that_never_ends_is_given_up(
+async def test_an_endless_event_closes_the_watch(
     store: KubernetesStore, api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A watch that sends no end of a line is ended, and the next reading has everything."""
+    """A watch whose line has no end is closed, and the next read has everything."""
     monkeypatch.setattr(product, "MAX_EVENT", 1000)
     api.fail("watch", "leases", times=2, body=b"x" * 5000)
     async with watching(store) as snapshots:
@@ -265,10 +261,8 @@ async def test_an_event_that_never_ends_is_given_up(
     "record",
     ["", "no JSON", "[]", '{"owner": 1}', json.dumps({"format": 1, "owner": "", "epoch": -1}), "{" * 5000],
 )
-async def test_an_object_that_was_edited_is_left_out(
-    store: KubernetesStore, api: ApiServer, record: str
-) -> None:
-    """Others are read all the same, and nobody claims over it."""
+async def test_a_damaged_object_is_left_out(store: KubernetesStore, api: ApiServer, record: str) -> None:
+    """A damaged object is skipped, and nobody claims its RM."""
     two = await store.claim(rm("two"), A.id, None, 0)
     await store.claim(ONE, A.id, None, 0)
     api.cluster.edit(
@@ -279,7 +273,7 @@ async def test_an_object_that_was_edited_is_left_out(
         await store.claim(ONE, A.id, None, 0)
 
 
-async def test_a_label_of_no_kind_is_left_out(store: KubernetesStore, api: ApiServer) -> None:
+async def test_an_unknown_label_is_left_out(store: KubernetesStore, api: ApiServer) -> None:
     """A foreign object with our label is no member."""
     await store.claim(ONE, A.id, None, 0)
     api.cluster.edit("leases", "rm.one.", lambda item: item["metadata"]["labels"].update({KIND: "thing"}))
@@ -287,10 +281,10 @@ async def test_a_label_of_no_kind_is_left_out(store: KubernetesStore, api: ApiSe
     assert (set(seen.members), seen.rms) == ({A.id}, {})
 
 
-async def test_another_deployment_in_the_namespace_is_not_seen(
+async def test_other_deployments_in_the_namespace_are_ignored(
     store: KubernetesStore, kubernetes_backend: KubernetesBackend
 ) -> None:
-    """Several deployments share a namespace by their names."""
+    """Several deployments share a namespace under different names."""
     other = kubernetes_backend.open(name="other")
     await other.join(member("x"))
     await store.compare_and_set("shared/one", b"1", 0)
@@ -300,8 +294,8 @@ async def test_another_deployment_in_the_namespace_is_not_seen(
     await other.close()
 
 
-async def test_writes_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A number are admitted at once, the others later, and none that would wait for too long."""
+async def test_writes_wait_for_their_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A number of writes are admitted at once, others later, and none that would wait for too long."""
     monkeypatch.setattr(product, "_WRITES_AT_ONCE", 10)
     turns = Turns()
     begun = time.monotonic()
@@ -311,8 +305,8 @@ async def test_writes_wait_for_their_turn(monkeypatch: pytest.MonkeyPatch) -> No
         await asyncio.gather(*(turns.wait(0.5) for _ in range(1000)))
 
 
-async def test_a_server_that_comes_back_is_read_again(store: KubernetesStore, api: ApiServer) -> None:
-    """During its absence there are no snapshots, and afterwards there are, without a new watch."""
+async def test_a_server_that_returns_is_read_again(store: KubernetesStore, api: ApiServer) -> None:
+    """While the server is down there are no snapshots; afterwards they continue without a new watch."""
     async with watching(store) as snapshots:
         await until(snapshots, lambda _: True)
         api.down = True

@@ -1,4 +1,4 @@
-"""Ends of leases in Kubernetes: judged by each observer's own clock, and fenced before they count."""
+"""Ends of leases in Kubernetes: by each observer's own clock, and fenced before they count."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -30,7 +30,7 @@ def clock() -> HandClock:
 async def pair(
     kubernetes_backend: KubernetesBackend, clock: HandClock
 ) -> AsyncIterator[tuple[KubernetesStore, KubernetesStore]]:
-    """The owner of an RM, and an observer with a clock of the test, both joined."""
+    """The owner of an RM, and an observer with a clock that the test moves; both have joined."""
     owner, other = kubernetes_backend.open(LEASE), kubernetes_backend.open(LEASE, clock)
     await owner.join(A)
     await other.join(B)
@@ -40,13 +40,13 @@ async def pair(
 
 
 async def refused(other: KubernetesStore, seen: Ownership) -> None:
-    """The other member tries to claim the RM, and cannot."""
+    """Check that the other member's claim of the RM is refused."""
     with pytest.raises(Conflict):
         await other.claim(ONE, B.id, seen, 0)
 
 
 async def goes_by(clock: HandClock, seconds: float, look: Callable[[], Awaitable[None]]) -> None:
-    """Advance the time of an observer who looks repeatedly."""
+    """Advance the time of an observer that reads repeatedly."""
     end = clock.now + seconds
     while clock.now < end:
         clock.now = min(end, clock.now + STEP)
@@ -56,7 +56,7 @@ async def goes_by(clock: HandClock, seconds: float, look: Callable[[], Awaitable
 async def test_an_observer_waits_for_a_whole_lease_of_its_own_clock(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock
 ) -> None:
-    """A Lease is over once its version has not changed for the lease since the observer first saw it."""
+    """A Lease has ended if its version has not changed for its duration in the observer's time."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     await refused(other, claimed)
@@ -71,7 +71,7 @@ async def test_an_observer_waits_for_a_whole_lease_of_its_own_clock(
 async def test_wall_clocks_do_not_matter(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock, api: ApiServer
 ) -> None:
-    """A renewal time of another century neither ends a lease nor keeps it."""
+    """A renewal time in another century neither ends nor prolongs a lease."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     for year in ("1970", "2190"):
@@ -88,10 +88,10 @@ async def test_wall_clocks_do_not_matter(
     assert (await other.claim(ONE, B.id, claimed, 0)).owner == B.id
 
 
-async def test_a_renewal_counts_though_the_wall_clock_stands_still(
+async def test_a_renewal_counts_with_a_stopped_wall_clock(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every renewal gives the Lease another version, unlike an update without a change."""
+    """Every renewal changes the version of the Lease, unlike an update without a change."""
     owner, _ = pair
     monkeypatch.setattr(
         "licorne_server.store.coordination.kubernetes.store.time.time", lambda: 1_700_000_000.0
@@ -103,10 +103,10 @@ async def test_a_renewal_counts_though_the_wall_clock_stands_still(
     assert len(versions) == 3
 
 
-async def test_a_member_that_comes_back_between_look_and_write_keeps_its_rms(
+async def test_a_member_that_renews_during_a_claim_keeps_its_rms(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock, api: ApiServer
 ) -> None:
-    """A claim that hangs after its look at the old owner's Lease is too late after a renewal."""
+    """A claim that hangs after it has read the old owner's Lease fails after a renewal."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     await refused(other, claimed)
@@ -124,13 +124,13 @@ async def test_a_member_that_comes_back_between_look_and_write_keeps_its_rms(
     await owner.renew(A)
 
 
-async def test_a_claim_that_was_paused_after_the_mark_does_not_take_the_rm_from_its_new_owner(
+async def test_a_claim_paused_after_its_mark_is_a_conflict(
     pair: tuple[KubernetesStore, KubernetesStore],
     kubernetes_backend: KubernetesBackend,
     clock: HandClock,
     api: ApiServer,
 ) -> None:
-    """Between the mark and the write of the record anybody else may claim; the write is a conflict then."""
+    """If another member claims between the mark and the write of the record, the write is a conflict."""
     owner, other = pair
     third = kubernetes_backend.open(LEASE)
     await third.join(C)
@@ -148,10 +148,10 @@ async def test_a_claim_that_was_paused_after_the_mark_does_not_take_the_rm_from_
     await third.close()
 
 
-async def test_a_lease_deleted_by_hand_holds_for_its_time(
+async def test_a_deleted_lease_counts_for_its_time(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock, api: ApiServer
 ) -> None:
-    """Its member may continue until it notices, so its RMs are not claimed for a lease; then they are."""
+    """RMs of a deleted Lease are claimed only after a lease, because its member may not have noticed."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     api.cluster.remove("leases", "member.a.")
@@ -167,10 +167,10 @@ async def test_a_lease_deleted_by_hand_holds_for_its_time(
 
 
 @pytest.mark.parametrize("write", ["renew", "leave", "claim", "release"])
-async def test_no_update_brings_a_deleted_lease_back(
+async def test_an_update_does_not_create_a_deleted_lease(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer, write: str
 ) -> None:
-    """Kubernetes creates an absent Lease on update; ours must be the same object or none."""
+    """Although Kubernetes creates an absent Lease on update, a renewal needs the same object."""
     owner, _ = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     part = "rm.one." if write in ("claim", "release") else "member.a."
@@ -191,10 +191,10 @@ async def test_no_update_brings_a_deleted_lease_back(
     assert not [name for _, name in api.cluster.objects if part in name]
 
 
-async def test_a_record_deleted_by_hand_comes_back_above_what_the_rm_knows(
+async def test_a_deleted_record_is_created_above_the_epoch_of_the_rm(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:
-    """The epoch of the RM is enough to continue."""
+    """A record that was deleted is created again with an epoch above that of the RM."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 30)
     api.cluster.remove("leases", "rm.one.")
@@ -203,7 +203,7 @@ async def test_a_record_deleted_by_hand_comes_back_above_what_the_rm_knows(
     assert (await other.claim(ONE, B.id, None, claimed.epoch)).epoch == 32
 
 
-async def test_time_in_which_the_observer_read_nothing_does_not_count(
+async def test_time_without_reads_does_not_count(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock
 ) -> None:
     """After an outage, or a pause of the observer, every member has a whole lease to renew."""
@@ -218,10 +218,10 @@ async def test_time_in_which_the_observer_read_nothing_does_not_count(
     assert (await other.claim(ONE, B.id, claimed, 0)).owner == B.id
 
 
-async def test_a_member_that_has_stopped_leaves_the_snapshots(
+async def test_a_stopped_member_leaves_the_snapshots(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock
 ) -> None:
-    """A watch reports the end of a lease, for which there is no event."""
+    """A watch reports the end of a lease, for which Kubernetes has no event."""
     owner, other = pair
     await owner.claim(ONE, A.id, None, 0)
     async with watching(other) as snapshots:
@@ -235,7 +235,7 @@ async def test_a_member_that_has_stopped_leaves_the_snapshots(
         assert A.id in (await until(snapshots, lambda _: True)).members
         clock.now += 1
         await until(snapshots, lambda seen: A.id not in seen.members)
-        # It comes back, as nobody has taken its lease.
+        # It returns, because nobody has ended its lease.
         await owner.renew(A)
         await until(snapshots, lambda seen: A.id in seen.members)
 
@@ -243,7 +243,7 @@ async def test_a_member_that_has_stopped_leaves_the_snapshots(
 async def test_a_stale_list_takes_no_rm_from_a_living_member(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock, api: ApiServer
 ) -> None:
-    """A stale observer considers a member gone, and its claim is a conflict."""
+    """If an observer considers a member gone by a stale list, its claim is a conflict."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     api.losing, api.stale = True, dict(api.cluster.objects)
@@ -267,7 +267,7 @@ async def test_a_stale_list_takes_no_rm_from_a_living_member(
 async def test_an_ended_lease_is_never_renewed(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:
-    """Neither a renewal nor a join under the same id makes it live again."""
+    """Neither a renewal nor a join under the same id renews an ended lease."""
     owner, other = pair
     await owner.claim(ONE, A.id, None, 0)
     await other.evict(A.id)
@@ -280,10 +280,10 @@ async def test_an_ended_lease_is_never_renewed(
     assert api.cluster.named("leases", "member.a.") == marked
 
 
-async def test_leases_that_have_ended_are_removed_once_no_record_names_them(
+async def test_ended_leases_without_a_record_are_removed(
     pair: tuple[KubernetesStore, KubernetesStore], clock: HandClock, api: ApiServer
 ) -> None:
-    """Former members leave nothing behind; a Lease named by a record is kept."""
+    """Ended leases are removed, except those that a record names."""
     owner, other = pair
     claimed = await owner.claim(ONE, A.id, None, 0)
     await owner.leave()
@@ -301,13 +301,13 @@ async def test_leases_that_have_ended_are_removed_once_no_record_names_them(
     assert api.cluster.named("leases", "member.b.")
 
 
-async def test_a_join_whose_answer_was_lost_is_repeated(
+async def test_a_join_without_an_answer_is_repeated(
     kubernetes_backend: KubernetesBackend, api: ApiServer
 ) -> None:
-    """The second try finds the Lease of the first, and renews it from then on."""
+    """The second join finds the Lease of the first one, and renews it."""
     store = kubernetes_backend.open()
     api.fail("create", "leases", cut=True, carried_out=True)
-    # The client of HTTP repeats nothing that may have been carried out.
+    # The HTTP client repeats no request that may have been carried out.
     with pytest.raises(Exception, match="create leases"):
         await store.join(A)
     await store.join(A)
@@ -316,10 +316,10 @@ async def test_a_join_whose_answer_was_lost_is_repeated(
     await store.close()
 
 
-async def test_a_renewal_whose_answer_was_lost_does_not_end_the_lease(
+async def test_a_renewal_without_an_answer_keeps_the_lease(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:
-    """The next renewal finds the version of the lost one, and continues from it."""
+    """The next renewal reads the version of the lost one, and continues from it."""
     owner, _ = pair
     api.fail("update", "leases", status=500, carried_out=True)
     with pytest.raises(Exception, match="update leases"):
@@ -328,10 +328,10 @@ async def test_a_renewal_whose_answer_was_lost_does_not_end_the_lease(
     await owner.renew(A)
 
 
-async def test_a_claim_whose_answer_was_lost_is_carried_out_once(
+async def test_a_claim_without_an_answer_is_carried_out_once(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:
-    """A second try upon the same record is a conflict, and the record has the first epoch."""
+    """A second claim upon the same record is a conflict, and the record has the first epoch."""
     owner, _ = pair
     released = await owner.release(await owner.claim(ONE, A.id, None, 0))
     api.fail("update", "leases", status=504, carried_out=True)
@@ -345,10 +345,10 @@ async def test_a_claim_whose_answer_was_lost_is_carried_out_once(
 
 
 @pytest.mark.parametrize("what", ["record", "document"])
-async def test_a_write_that_http_repeats_is_no_conflict_with_itself(
+async def test_a_write_repeated_by_http_is_no_conflict(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer, what: str
 ) -> None:
-    """A PUT whose connection broke after it was carried out is sent again below us."""
+    """A PUT whose connection broke after it was carried out is repeated by the HTTP client."""
     owner, _ = pair
     if what == "record":
         released = await owner.release(await owner.claim(ONE, A.id, None, 0))
@@ -362,7 +362,7 @@ async def test_a_write_that_http_repeats_is_no_conflict_with_itself(
         assert await owner.read("shared/one") == Document(value=b"2", revision=second)
 
 
-async def test_writes_grow_with_members_and_not_with_rms(
+async def test_writes_depend_on_members_and_not_on_rms(
     pair: tuple[KubernetesStore, KubernetesStore], api: ApiServer
 ) -> None:
     """A renewal is one write, whatever the number of the member's RMs."""
@@ -374,8 +374,8 @@ async def test_writes_grow_with_members_and_not_with_rms(
     assert [verb for verb, _ in api.calls][len(before) :] == ["update"]
 
 
-def test_the_duration_is_that_of_the_holder() -> None:
-    """A member with a longer lease than the observer's own is given its time."""
+def test_the_duration_of_a_lease_is_that_of_its_member() -> None:
+    """The duration of a lease is the one that its member has set, not the observer's."""
     sightings = Sightings(lease=4.0, reread=1.0)
     member_id = MemberId("a")
     for now in range(20):
@@ -383,7 +383,7 @@ def test_the_duration_is_that_of_the_holder() -> None:
         assert not sightings.is_over(member_id, now)
     sightings.see(member_id, "1", 20.0, 20)
     assert sightings.is_over(member_id, 20)
-    # Gone from the list: it still has its own time, not that of the observer.
+    # A member that is missing from the list still has its own duration.
     sightings.miss(member_id, 21)
     for now in range(22, 41):
         sightings.miss(member_id, now)
@@ -392,8 +392,8 @@ def test_the_duration_is_that_of_the_holder() -> None:
     assert sightings.is_over(member_id, 41)
 
 
-def test_the_next_end_is_that_of_the_lease_that_ends_first() -> None:
-    """Ended leases, and those of forgotten members, do not count."""
+def test_the_next_end_is_that_of_the_earliest_lease() -> None:
+    """Ended leases, and those of forgotten members, do not count for the next end."""
     sightings = Sightings(lease=4.0, reread=1.0)
     assert sightings.next_end(0) == float("inf")
     sightings.see(MemberId("a"), "1", 4.0, 0)

@@ -31,13 +31,13 @@ def addresses(api: ApiServer) -> dict[str, str]:
 
 
 async def moves(api: ApiServer, rm: FakeRM, before: Ownership, killed: asyncio.subprocess.Process) -> None:
-    """Kill the owner of a working RM: another member continues to serve it."""
+    """Kill the owner of a working RM, and check that another member serves it."""
     rm_id = before.rm_id
     await rm.submit("app")
     await rm.ask("app", 1)
     await rm.allocated(1)
     killed.kill()
-    # Every renewal of the other member is a look.
+    # Every renewal of the other member includes a read.
     await api.until(lambda: (found(api, rm_id) or before).owner != before.owner)
     after = found(api, rm_id)
     assert after is not None
@@ -48,7 +48,7 @@ async def moves(api: ApiServer, rm: FakeRM, before: Ownership, killed: asyncio.s
 
 @pytest.mark.slow
 async def test_the_rm_of_a_killed_member_is_served_by_the_other(tmp_path: Path) -> None:
-    """Two members share the RMs; after kill -9 the other one serves, under a higher epoch."""
+    """Two members share the RMs; after kill -9 of one the other serves all, under a higher epoch."""
     api = ApiServer()
     async with served(api) as url:
         config = kubeconfig(tmp_path, url)

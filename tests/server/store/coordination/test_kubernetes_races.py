@@ -25,7 +25,7 @@ class Player:
     """A member that claims RMs, and stops by its own clock."""
 
     def __init__(self, number: int, store: KubernetesStore, clock: HandClock, draw: Random) -> None:
-        """A member that has not joined."""
+        """Create a member that has not joined."""
         self.store = store
         self.clock = clock
         self.rate = draw.uniform(0.98, 1.02)
@@ -41,7 +41,7 @@ class Player:
 
     @property
     def id(self) -> MemberId:
-        """The id of this run."""
+        """The id of the present run."""
         return MemberId(f"{self._number}-{self._runs}")
 
     def decides(self, rm_id: RmId) -> bool:
@@ -49,7 +49,7 @@ class Player:
         return self._joined and rm_id in self.owned and self.clock.now < self._good + MARGIN
 
     async def renew(self) -> None:
-        """Renew, or join under the next id. The time that counts is that of sending."""
+        """Renew, or join under the next id. A renewal counts from its sending."""
         sent = self.clock.now
         with suppress(StoreError):
             try:
@@ -80,7 +80,7 @@ class Player:
 
 
 def disturb(api: ApiServer, draw: Random) -> asyncio.Event | None:
-    """Let the next write fail, lose its answer, or stand still until the event is set."""
+    """Let the next write fail, lose its answer, or hang until the event is set."""
     kind = draw.choice(["cut", "lost", "failed", "held"])
     verb = draw.choice(["update", "update", "create", "get"])
     if kind == "held":
@@ -93,12 +93,12 @@ def disturb(api: ApiServer, draw: Random) -> asyncio.Event | None:
 
 
 async def step(players: list[Player], api: ApiServer, draw: Random, number: int) -> None:
-    """Advance the time, and let every member that is awake act."""
+    """Advance the time, and let every member that is not paused act."""
     passed = draw.uniform(0.5, 3)
     for player in players:
         player.clock.now += passed * player.rate
         if draw.random() < 0.04:
-            # As if it were stopped, for less or for more than a lease.
+            # Pause the member, for less or for more than a lease.
             player.sleeps_until = number + draw.randint(2, 20)
         if player.sleeps_until > number:
             continue
@@ -118,9 +118,7 @@ def check(players: list[Player]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(8))
-async def test_no_rm_is_served_by_two(
-    kubernetes_backend: KubernetesBackend, api: ApiServer, seed: int
-) -> None:
+async def test_no_rm_has_two_owners(kubernetes_backend: KubernetesBackend, api: ApiServer, seed: int) -> None:
     """Whatever hangs or is lost, an RM has one deciding owner, and its epochs rise."""
     draw = Random(seed)
     players = []

@@ -1,4 +1,4 @@
-"""The lease of a member: renewals, the self-stop, and the consequences of its loss."""
+"""The lease of a member: renewals, the self-stop, and the consequences of a lost lease."""
 
 from collections.abc import Callable
 
@@ -15,7 +15,7 @@ Deploy = Callable[..., Deployment]
 
 @pytest.mark.parametrize("lease", [2.0, 6.0, 15.0, 600.0])
 def test_the_self_stop_is_before_any_claim(lease: float) -> None:
-    """With a slow clock here and a fast one there, a margin remains for the last decisions."""
+    """With a slow clock of the member and a fast one elsewhere, a margin remains for the last decisions."""
     last_decision = stop_after(lease) / (1 - RATE_ERROR)
     first_claim = lease / (1 + RATE_ERROR)
     assert last_decision + lease / 6 <= first_claim
@@ -23,7 +23,7 @@ def test_the_self_stop_is_before_any_claim(lease: float) -> None:
 
 
 def test_a_paused_process_may_not_decide(deploy: Deploy) -> None:
-    """The clock alone stops a member, though none of its timers has run."""
+    """The clock stops a paused member, although none of its timers has run."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")
@@ -35,8 +35,8 @@ def test_a_paused_process_may_not_decide(deploy: Deploy) -> None:
     assert not node.lost
 
 
-def test_the_self_stop_counts_from_the_sending(deploy: Deploy) -> None:
-    """The time until the answer to a renewal is no time for decisions."""
+def test_the_self_stop_counts_from_the_sending_of_a_renewal(deploy: Deploy) -> None:
+    """The time until the answer to a renewal is not available for decisions."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.weather.slow = 1.0
@@ -51,7 +51,7 @@ def test_the_self_stop_counts_from_the_sending(deploy: Deploy) -> None:
 
 
 def test_a_suspended_machine_may_not_decide(deploy: Deploy) -> None:
-    """Time counts in which the machine slept: an answer from before does not undo the self-stop."""
+    """The time of a suspended machine counts, so an answer from before does not undo the self-stop."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")
@@ -65,8 +65,8 @@ def test_a_suspended_machine_may_not_decide(deploy: Deploy) -> None:
     assert node.member.me() != run
 
 
-def test_a_member_that_cannot_renew_ends_its_rms_and_comes_back_as_another(deploy: Deploy) -> None:
-    """It stops in time, ends all RMs once, and joins under a new id when the store is back."""
+def test_a_member_that_cannot_renew_joins_again(deploy: Deploy) -> None:
+    """The member stops in time, ends all RMs once, and joins under a new id when the store is back."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     first = node.take("rm")
@@ -99,9 +99,8 @@ def test_a_removed_lease_is_noticed_within_a_renewal(deploy: Deploy) -> None:
     assert node.lost == ["rm"]
 
 
-def test_no_new_lease_before_all_has_ended(deploy: Deploy) -> None:
-    """A member does not decide again, and does not join, while an RM of its last run may still be sent
-    something."""
+def test_a_member_joins_after_all_its_rms_have_ended(deploy: Deploy) -> None:
+    """A member neither joins nor decides while an RM of its last run may still be sent something."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")
@@ -116,8 +115,8 @@ def test_no_new_lease_before_all_has_ended(deploy: Deploy) -> None:
     assert node.member.may_decide()
 
 
-def test_a_restart_of_the_store_costs_no_lease(deploy: Deploy) -> None:
-    """A member rides out an outage of the store that is shorter than its margin."""
+def test_a_restart_of_the_store_keeps_the_lease(deploy: Deploy) -> None:
+    """A member survives an outage of the store that is shorter than its margin."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     epoch = node.take("rm")
@@ -131,8 +130,8 @@ def test_a_restart_of_the_store_costs_no_lease(deploy: Deploy) -> None:
     assert node.member.problem() == ""
 
 
-def test_a_fault_of_the_backend_ends_no_task(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An exception that no backend should raise counts as a renewal that failed."""
+def test_an_error_of_the_backend_ends_no_task(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An unexpected exception of the backend counts as a failed renewal."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     run = node.member.me()
@@ -149,8 +148,8 @@ def test_a_fault_of_the_backend_ends_no_task(deploy: Deploy, monkeypatch: pytest
     assert node.member.me() == run
 
 
-def test_what_cannot_be_written_is_told_though_the_lease_lives(deploy: Deploy) -> None:
-    """A member with a full store continues to decide, and reports the problem until it is over."""
+def test_a_full_store_is_reported(deploy: Deploy) -> None:
+    """With a full store a member continues to decide, and reports the problem until it is over."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     for trouble in ("the store is full", ""):
@@ -161,7 +160,7 @@ def test_what_cannot_be_written_is_told_though_the_lease_lives(deploy: Deploy) -
 
 
 def test_the_load_is_published_and_bounded(deploy: Deploy) -> None:
-    """Others get the load of this member with its next renewal, limited to the highest of very many RMs."""
+    """Others get the load of this member with its next renewal, limited to the RMs of highest load."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.load = {RmId(f"rm{number}"): float(number) for number in range(MOST_LOADS + 5)}
@@ -171,8 +170,8 @@ def test_the_load_is_published_and_bounded(deploy: Deploy) -> None:
     assert min(member.load.values()) == 5.0
 
 
-def test_the_clock_of_this_machine_goes_on() -> None:
-    """Elapsed time never falls, and the wall clock is that of people."""
+def test_the_clock_of_a_machine() -> None:
+    """Elapsed time never falls, and the wall clock is Unix time."""
     clock = SystemMemberClock()
     assert clock.elapsed() <= clock.elapsed()
     assert clock.unix() > 1.7e9

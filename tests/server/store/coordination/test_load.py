@@ -16,7 +16,7 @@ class Machine:
         self.load = Load(lambda: self.worked, lambda: self.cpu, lambda: self.time)
 
     def run(self, seconds: float, **worked: float) -> dict[RmId, float]:
-        """Let one core be busy half of the time, and the engine work so long for each RM."""
+        """Keep one core busy half of the time, with this work of the engine for each RM; return the loads."""
         self.time += seconds
         self.cpu += seconds / 2
         for name, spent in worked.items():
@@ -25,8 +25,8 @@ class Machine:
         return dict(self.load())
 
 
-def test_the_cpu_of_the_process_is_shared_out_by_the_work_for_each_rm() -> None:
-    """RMs with three times the work have three times the load, and all of it is the process's."""
+def test_the_cpu_of_the_process_is_divided_by_work() -> None:
+    """The load of an RM is proportional to its work, and all loads are the CPU of the process."""
     machine = Machine()
     found = machine.run(100 * MEMORY_SECONDS, a=30.0, b=10.0)
     assert abs(found[A] - 0.375) < 1e-9
@@ -44,7 +44,7 @@ def test_a_burst_counts_little_and_is_forgotten() -> None:
 
 
 def test_a_machine_without_work_has_no_load() -> None:
-    """An idle RM has the load 0, and two reads at one moment are equal."""
+    """An idle RM has the load 0, and two measurements at one moment are equal."""
     machine = Machine()
     assert machine.run(10.0, a=0.0) == {A: 0.0}
     assert machine.run(0.0) == {A: 0.0}

@@ -12,7 +12,7 @@ LEASE = 6.0
 
 
 def member(name: str, load: float = 0.0) -> Member:
-    """A member, with one RM's load."""
+    """A member with one RM of this load."""
     return Member(id=MemberId(name), name=name, address=f"unix:/{name}", load={RmId("rm"): load})
 
 
@@ -28,8 +28,8 @@ def joined(*members: Member) -> Records:
     return records
 
 
-def test_a_lease_lives_until_its_end_and_no_longer() -> None:
-    """Up to the last moment the owner keeps its RM; at the end of its lease another may claim it."""
+def test_a_lease_ends_exactly_at_its_end() -> None:
+    """Until the end of its lease the owner keeps its RM; from that moment on another may claim it."""
     records = joined(A)
     records.join(B, 100.0, 0.0)
     claimed = records.claim(A.id, RM, A.id, None, 0, 1.0)
@@ -43,8 +43,8 @@ def test_a_lease_lives_until_its_end_and_no_longer() -> None:
         records.renew(A, 10.0)
 
 
-def test_a_member_whose_lease_was_ended_owns_nothing_at_once() -> None:
-    """An eviction does not wait for the lease: the RM can be claimed at the same moment."""
+def test_an_evicted_member_owns_nothing() -> None:
+    """The RMs of an evicted member can be claimed at once."""
     records = joined(A, B)
     claimed = records.claim(A.id, RM, A.id, None, 0, 1.0)
     records.end(A.id)
@@ -52,8 +52,8 @@ def test_a_member_whose_lease_was_ended_owns_nothing_at_once() -> None:
     assert records.claim(B.id, RM, B.id, claimed, 0, 1.0).owner == B.id
 
 
-def test_watchers_are_not_woken_by_load_alone() -> None:
-    """Renewals and load are no change; a member that drains is one, and so is the end of a lease."""
+def test_load_does_not_wake_watchers() -> None:
+    """Renewals and load are no change for watchers; a drain and the end of a lease are."""
     records = joined(A)
     before = records.changes
     records.renew(member("a", load=0.5), 1.0)
@@ -63,7 +63,7 @@ def test_watchers_are_not_woken_by_load_alone() -> None:
     assert records.changes == before + 1
 
 
-def test_counts_go_on_above_the_start() -> None:
+def test_numbers_continue_above_the_start() -> None:
     """A restarted supervisor assigns no epoch and no revision of an earlier one."""
     records = Records()
     records.begin(1_000)
@@ -72,8 +72,8 @@ def test_counts_go_on_above_the_start() -> None:
     assert (claimed.epoch, claimed.revision) == (1_001, 1_001)
 
 
-def test_of_too_many_records_the_one_released_first_goes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Records of RMs are bounded. An epoch dropped with its record is not assigned again."""
+def test_the_record_released_first_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Records of RMs are bounded. The epoch of a dropped record is not assigned again."""
     monkeypatch.setattr(local_service, "MAX_RECORDS", 2)
     records = joined(A)
     first = records.claim(A.id, RmId("first"), A.id, None, 70, 0.0)

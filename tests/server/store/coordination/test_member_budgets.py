@@ -35,7 +35,7 @@ def escrowed(table: Table) -> Escrowed:
 
 
 class Mute(Table):
-    """A store of which some writes, whether carried out or not, and later reads get no answer."""
+    """A store that leaves some writes, which it may carry out, and later reads without an answer."""
 
     carries_out, reads_again = True, True
     lost = False
@@ -60,7 +60,7 @@ class ReadTogether(Table):
     """A table with a store; each of two members that start has read before the other one writes."""
 
     def __init__(self) -> None:
-        """Both read twice."""
+        """Start with two reads before the first write."""
         super().__init__()
         self._barrier = asyncio.Barrier(2)
         self._left = 4
@@ -95,7 +95,7 @@ async def member(
 
 
 async def meanwhile(clock: VirtualClock, wanted: Awaitable[T]) -> T:
-    """Wait for a condition, while rounds continue."""
+    """Wait for a condition, while the members' rounds continue."""
     task = asyncio.ensure_future(wanted)
     while not task.done():
         await clock.advance(PAUSE)
@@ -103,7 +103,7 @@ async def meanwhile(clock: VirtualClock, wanted: Awaitable[T]) -> T:
 
 
 async def rounds(clock: VirtualClock, count: int) -> None:
-    """Rounds of the members with this clock."""
+    """Let the members with this clock run rounds."""
     for _ in range(count):
         await clock.advance(PAUSE)
 
@@ -152,10 +152,8 @@ async def test_two_members_share_a_budget(store: Table) -> None:
         (True, False, "the store does not answer, and the budgets may have been changed: no answer"),
     ],
 )
-async def test_after_a_lost_answer_it_is_said_what_is_known(
-    carries_out: bool, answers: bool, text: str
-) -> None:
-    """A stored change is in force; otherwise the refusal claims no more than the store has confirmed."""
+async def test_a_lost_answer_is_reported_truthfully(carries_out: bool, answers: bool, text: str) -> None:
+    """A stored change is in force; otherwise the refusal only says what the store has confirmed."""
     store = Mute()
     store.carries_out, store.reads_again = carries_out, answers
     async with member(store, "m1", VirtualClock()) as server, connected(server) as channel:
@@ -170,7 +168,7 @@ async def test_after_a_lost_answer_it_is_said_what_is_known(
 
 
 async def test_members_that_start_together_have_one_definition(tmp_path: Path) -> None:
-    """The file of the faster one is in force everywhere, and the other one starts as well."""
+    """The file of the faster member is in force everywhere, and the other member starts as well."""
     file = tmp_path / "budgets.yaml"
     file.write_text("budgets: [{name: all, limit: {vcore: 5}, members: [{}]}]\n")
     store, clock = ReadTogether(), VirtualClock()
@@ -202,8 +200,8 @@ async def test_forgetting_an_rm_frees_its_slices(store: Table) -> None:
         assert not escrowed(store).holdings
 
 
-async def test_a_dead_members_rm_is_released_on_request(store: Table) -> None:
-    """An RM that returns nowhere is freed by an operator at any member."""
+async def test_the_rm_of_a_dead_member_is_released_on_request(store: Table) -> None:
+    """An RM that does not return can be released by an operator at any member."""
     clock = VirtualClock()
     async with member(store, "m1", clock) as first, connected(first) as one:
         await AdminStub(one).UpdateBudgets(pb.UpdateBudgetsRequest(budgets=TEXT))

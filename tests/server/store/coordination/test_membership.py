@@ -15,17 +15,17 @@ RMS = [f"rm{number}" for number in range(12)]
 
 
 def served_by(node: Node) -> list[str]:
-    """RMs that a node serves, among the given ones."""
+    """The RMs among the given ones that a node serves."""
     return [rm_id for rm_id in RMS if isinstance(node.take(rm_id), int)]
 
 
 def show(node: Node, snapshot: Snapshot) -> None:
-    """The node reads a snapshot."""
+    """Let the node read a snapshot."""
     node.loop.post(node.member._heed, snapshot)
 
 
 def test_a_newer_record_of_another_owner_ends_an_rm_at_once(deploy: Deploy) -> None:
-    """A store that was replaced names another owner: the RM ends before the lease is missed."""
+    """If a replaced store names another owner, the RM ends before the lease is missed."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")
@@ -45,8 +45,8 @@ def test_a_fault_of_the_member_itself_is_reported(deploy: Deploy) -> None:
     assert not node.member.may_decide()
 
 
-def test_an_old_snapshot_takes_and_gives_nothing(deploy: Deploy) -> None:
-    """Records of lower epochs, and those that name this member without a claim of its own, have no effect."""
+def test_an_old_snapshot_has_no_effect(deploy: Deploy) -> None:
+    """Records of lower epochs, and unclaimed records that name this member, have no effect."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")
@@ -72,7 +72,7 @@ def test_an_rm_whose_record_was_removed_ends(deploy: Deploy) -> None:
 
 
 def test_a_snapshot_without_the_record_is_checked(deploy: Deploy) -> None:
-    """A snapshot from before the claim ends nothing."""
+    """A snapshot from before the claim does not end the RM."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")
@@ -81,8 +81,8 @@ def test_a_snapshot_without_the_record_is_checked(deploy: Deploy) -> None:
     assert not node.lost
 
 
-def test_a_member_that_drains_hands_all_over(deploy: Deploy) -> None:
-    """Its RMs are handed over to others one by one, and it accepts none any more."""
+def test_a_draining_member_hands_all_rms_over(deploy: Deploy) -> None:
+    """A draining member hands its RMs over one by one, and accepts none any more."""
     deployment = deploy("a:1", "b:1", "c:1")
     first = deployment.nodes[0]
     mine = served_by(first)
@@ -98,8 +98,8 @@ def test_a_member_that_drains_hands_all_over(deploy: Deploy) -> None:
     assert isinstance(first.take("another"), Member)
 
 
-def test_a_member_alone_keeps_what_it_serves(deploy: Deploy) -> None:
-    """Without others a drain accepts no new RM and ends none; they are moved once there is another member."""
+def test_a_draining_member_without_others_keeps_its_rms(deploy: Deploy) -> None:
+    """Without others a draining member ends no RM and accepts none; another member gets them later."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     epoch = node.take("rm")
@@ -113,8 +113,8 @@ def test_a_member_alone_keeps_what_it_serves(deploy: Deploy) -> None:
     assert isinstance(node.take("rm"), Member)
 
 
-def test_a_drain_is_taken_back(deploy: Deploy) -> None:
-    """A member publishes its drain as long as the document exists, whichever run it is."""
+def test_a_drain_can_be_ended(deploy: Deploy) -> None:
+    """A member publishes its drain as long as the document exists, in all of its runs."""
     deployment = deploy("a:1", "b:1")
     first, _ = deployment.nodes
     mine = served_by(first)
@@ -127,8 +127,8 @@ def test_a_drain_is_taken_back(deploy: Deploy) -> None:
     assert not deployment.store.snapshot.members[first.member.me()].draining
 
 
-def test_a_fence_does_not_end_a_drain(deploy: Deploy) -> None:
-    """A draining member drains under its next id too."""
+def test_a_lost_lease_does_not_end_a_drain(deploy: Deploy) -> None:
+    """A draining member that lost its lease drains under its next id, too."""
     deployment = deploy("a:1", "b:1")
     first, _ = deployment.nodes
     deployment.store.drain("a:1", draining=True)
@@ -140,7 +140,7 @@ def test_a_fence_does_not_end_a_drain(deploy: Deploy) -> None:
 
 
 def test_a_member_that_stops_leaves_nothing_behind(deploy: Deploy) -> None:
-    """Its RMs have other owners or none when `stop` returns, and its lease has ended."""
+    """After `stop` its RMs have other owners or none, and its lease has ended."""
     deployment = deploy("a:1", "b:1")
     first, second = deployment.nodes
     mine = served_by(first)
@@ -154,7 +154,7 @@ def test_a_member_that_stops_leaves_nothing_behind(deploy: Deploy) -> None:
 
 
 def test_a_member_stops_without_the_store(deploy: Deploy) -> None:
-    """It ends its RMs, and does not wait for the store longer than a lease."""
+    """The member ends its RMs, and waits for the store no longer than a lease."""
     deployment = deploy("a:1")
     (node,) = deployment.nodes
     node.take("rm")

@@ -1,4 +1,4 @@
-"""Moves for balance: one at a time in the deployment, with pauses, in the order drain, claim, redirect."""
+"""Moves for balance: one at a time in the deployment, with pauses; drain, claim and redirect in order."""
 
 import json
 from collections.abc import Callable
@@ -17,20 +17,20 @@ RMS = [f"rm{number}" for number in range(6)]
 
 
 def burden(node: Node, cores: float) -> None:
-    """Let a node serve all RMs, each with so much load."""
+    """Let a node serve all RMs, each with this load."""
     for rm_id in RMS:
         assert isinstance(node.take(rm_id), int)
     node.load = {RmId(rm_id): cores for rm_id in RMS}
 
 
 def follow(nodes: list[Node]) -> None:
-    """The load moves with the RMs, as if measured."""
+    """Let the load of an RM move with it, as if measured."""
     for rm_id in nodes[0].handed_over:
         if (cores := nodes[0].load.pop(RmId(rm_id), None)) is not None:
             nodes[1].load[RmId(rm_id)] = cores
 
 
-def test_a_member_that_joins_gets_its_share_paced(deploy: Deploy) -> None:
+def test_a_new_member_gets_its_share_gradually(deploy: Deploy) -> None:
     """RMs move to an empty member one by one with pauses, until a move would help too little."""
     deployment = deploy("a:1")
     (first,) = deployment.nodes
@@ -55,7 +55,7 @@ def test_a_member_that_joins_gets_its_share_paced(deploy: Deploy) -> None:
 
 
 def test_the_new_owner_is_named_after_the_drain(deploy: Deploy) -> None:
-    """While an RM drains its record names the former owner, and whoever asks for it waits."""
+    """While an RM drains, its record names the previous owner, and other members wait."""
     deployment = deploy("a:1")
     (first,) = deployment.nodes
     burden(first, 0.1)
@@ -69,8 +69,8 @@ def test_the_new_owner_is_named_after_the_drain(deploy: Deploy) -> None:
     assert first.handed_over == [moving]
 
 
-def test_a_move_of_another_member_is_waited_for(deploy: Deploy) -> None:
-    """While a living member holds the guard nobody else moves an RM; the guard of a dead one is free."""
+def test_a_move_of_another_member_excludes_others(deploy: Deploy) -> None:
+    """While a living member holds the guard, no other moves an RM; the guard of a dead member is free."""
     deployment = deploy("a:1")
     (first,) = deployment.nodes
     burden(first, 0.1)
@@ -87,13 +87,13 @@ def test_a_move_of_another_member_is_waited_for(deploy: Deploy) -> None:
     assert len(first.handed_over) > before
 
 
-def test_two_members_that_see_the_guard_free_take_it_once(deploy: Deploy) -> None:
+def test_concurrent_members_take_the_guard_once(deploy: Deploy) -> None:
     """Of two members that balance at the same moment one moves an RM."""
     deployment = deploy("a:1", "b:1")
     served = [[rm_id for rm_id in RMS if isinstance(node.take(rm_id), int)] for node in deployment.nodes]
     assert min(map(len, served)) > 1
     deployment.pass_time(4.0)
-    # From now on neither hears of the other.
+    # From now on neither member sees the other's writes.
     before = deployment.store.snapshot
     for node, rm_ids in zip(deployment.nodes, served, strict=True):
         node.weather.forgotten = 1.0
@@ -116,8 +116,8 @@ def test_two_members_that_see_the_guard_free_take_it_once(deploy: Deploy) -> Non
     assert sum(len(node.handed_over) for node in deployment.nodes) == 1
 
 
-def test_a_dead_member_is_missed_and_its_rms_are_freed_in_the_end(deploy: Deploy) -> None:
-    """Its name is kept until its return, or for ten minutes; then its RMs have no owner."""
+def test_rms_of_a_dead_member_are_released_in_the_end(deploy: Deploy) -> None:
+    """A dead member is reported until it returns, for at most ten minutes; then its RMs have no owner."""
     for is_back in (False, True):
         deployment = deploy("a:1", "b:1")
         first, second = deployment.nodes
@@ -135,8 +135,8 @@ def test_a_dead_member_is_missed_and_its_rms_are_freed_in_the_end(deploy: Deploy
         assert second.member.gone == {}
 
 
-def test_the_guard_forgets_what_may_move_again() -> None:
-    """The document is small: RMs moved long ago are removed."""
+def test_the_guard_forgets_old_moves() -> None:
+    """RMs that were moved long ago are removed from the document."""
     guard = Guard(rms={"old": 0.0, "new": 990.0}).taken(MemberId("m"), RmId("rm"), 1000.0)
     assert guard.rms == {"new": 990.0, "rm": 1000.0}
     assert Guard.read(Document(value=guard.written("m"), revision=1)) == guard
@@ -146,6 +146,6 @@ def test_the_guard_forgets_what_may_move_again() -> None:
 @pytest.mark.parametrize(
     "text", [b"{", b"[]", b'{"rms": 3}', b'{"since": "x"}', b"\xff", b'{"rms": {"a": null}}']
 )
-def test_a_spoilt_guard_counts_as_none(text: bytes) -> None:
-    """Moves continue after a foreign write of the document."""
+def test_a_damaged_guard_is_replaced(text: bytes) -> None:
+    """After a foreign write of the document moves continue."""
     assert Guard.read(Document(value=text, revision=1)) == Guard()

@@ -30,19 +30,19 @@ def test_rms_are_spread_over_equal_members() -> None:
 
 
 def test_a_loaded_member_gets_less() -> None:
-    """A member with a quarter of its core left gets about a quarter of the RMs of an idle one."""
+    """A member with a quarter of its core free gets about a quarter of the RMs of an idle one."""
     found = shares([member("a", {"x": 0.75}), member("b")])
     assert 50 <= found["a"] <= 110, found
 
 
-def test_a_member_with_nothing_left_is_no_dead_end() -> None:
-    """Members above a core still get RMs when all are."""
+def test_busy_members_get_rms_if_all_are_busy() -> None:
+    """Members without a free core still get RMs when all are busy."""
     found = shares([member("a", {"x": 1.5}), member("b", {"y": 2.0})])
     assert min(found["a"], found["b"]) > 150
 
 
-def test_a_member_that_leaves_moves_its_own_rms_only() -> None:
-    """RMs of the remaining members keep their place."""
+def test_the_end_of_a_member_moves_its_own_rms_only() -> None:
+    """RMs of the remaining members stay there."""
     members = [member(name) for name in "abc"]
     for rm_id in RMS:
         before = choose(rm_id, members)
@@ -51,12 +51,12 @@ def test_a_member_that_leaves_moves_its_own_rms_only() -> None:
         assert before.name == "c" or after == before
 
 
-def test_nobody_is_chosen_of_none() -> None:
+def test_without_members_none_is_chosen() -> None:
     """Without members there is no choice."""
     assert choose(RMS[0], []) is None
 
 
-def test_candidates_serve_and_understand() -> None:
+def test_candidates_serve_and_are_compatible() -> None:
     """A draining, incompatible, or restarted member gets no RM."""
     me = member("a", protocols=(2, 3))
     members = (
@@ -79,14 +79,14 @@ RESTED = {RmId("large"): 0.0, RmId("middle"): 0.0, RmId("small"): 0.0}
 
 
 def test_the_move_that_helps_most_is_made() -> None:
-    """From the most loaded member to the least loaded: the RM after which the higher load is lowest."""
+    """The RM moves from the most to the least loaded member that leaves the lowest maximum of the two."""
     move = next_move([BUSY, IDLE, HALF], BUSY.id, RESTED, NOW)
     assert move is not None
     assert (move.rm_id, move.target) == ("large", IDLE)
 
 
 def test_only_the_most_loaded_member_moves() -> None:
-    """Any other member, one alone and one that drains leave all where it is."""
+    """No other member moves RMs, and neither does a member without others, or one that drains."""
     assert next_move([BUSY, IDLE, HALF], HALF.id, {RmId("other"): 0.0}, NOW) is None
     assert next_move([BUSY], BUSY.id, RESTED, NOW) is None
     assert next_move([IDLE, HALF], BUSY.id, RESTED, NOW) is None
@@ -94,14 +94,14 @@ def test_only_the_most_loaded_member_moves() -> None:
 
 @pytest.mark.parametrize(("age", "moved"), [(REST - 1, "middle"), (REST, "large"), (-1000.0, "large")])
 def test_no_rm_moves_twice_in_ten_minutes(age: float, moved: str) -> None:
-    """A recently moved RM stays, unless the time is that of a clock that is ahead."""
+    """An RM that was moved recently stays, unless the recorded time is in the future."""
     move = next_move([BUSY, IDLE], BUSY.id, RESTED | {RmId("large"): NOW - age}, NOW)
     assert move is not None
     assert move.rm_id == moved
 
 
-def test_many_small_rms_move_one_after_the_other() -> None:
-    """The gain of one is small, that of all is not: the first one moves."""
+def test_many_small_rms_move_one_by_one() -> None:
+    """Though the gain of a single small RM is small, the first of many moves."""
     busy = member("busy", dict.fromkeys(RMS[:100], 0.006))
     movable = dict.fromkeys(RMS[:100], 0.0)
     assert next_move([busy, IDLE], busy.id, movable, NOW) is not None
@@ -121,7 +121,7 @@ def test_many_small_rms_move_one_after_the_other() -> None:
     ],
     ids=["15 per cent", "one RM", "all idle", "equal in the end", "nothing"],
 )
-def test_no_move_for_little(source: dict[str, float], target: dict[str, float]) -> None:
+def test_moves_of_little_gain_are_not_made(source: dict[str, float], target: dict[str, float]) -> None:
     """Moves that lower the highest load by less than a fifth are not made."""
     busy = member("busy", source)
     movable = {RmId(rm_id): 0.0 for rm_id in source}

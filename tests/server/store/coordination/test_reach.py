@@ -1,4 +1,4 @@
-"""RMs are sent to owners that answer."""
+"""RMs are only redirected to owners that answer."""
 
 import asyncio
 
@@ -8,8 +8,8 @@ from support.docs.commands import free_port
 from support.peers.shim import eventually
 
 
-async def test_a_member_that_listens_may_answer() -> None:
-    """One connection serves concurrent checks, and another one later ones."""
+async def test_a_listening_member_answers() -> None:
+    """One connection serves concurrent checks, and another one later checks."""
     connections = 0
 
     async def accept(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -29,8 +29,8 @@ async def test_a_member_that_listens_may_answer() -> None:
         await eventually(lambda: connections == 2)
 
 
-async def test_a_member_that_has_died_does_not_answer_until_its_lease_proves_it_alive() -> None:
-    """After more than a lease without a connection the member lives, where this one cannot see it."""
+async def test_a_dead_member_does_not_answer_until_its_lease_proves_it_alive() -> None:
+    """After failures for longer than a lease the member must be alive, and only unreachable from here."""
     clock = HandClock()
     reach = Reach(6.0, clock)
     address = f"127.0.0.1:{free_port()}"
@@ -41,6 +41,6 @@ async def test_a_member_that_has_died_does_not_answer_until_its_lease_proves_it_
     assert await reach.may_answer(address)
 
 
-async def test_an_address_that_nobody_has_does_not_answer() -> None:
+async def test_an_unknown_address_does_not_answer() -> None:
     """A name that cannot be resolved is no error."""
     assert not await Reach(6.0, HandClock()).may_answer("no-such-host.invalid:7070")

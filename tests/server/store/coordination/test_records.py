@@ -1,4 +1,4 @@
-"""Members and owners as bytes: whole, open to later versions, and closed to garbage."""
+"""Members and owners as bytes: complete, open to later versions, and checked."""
 
 import json
 from dataclasses import replace
@@ -53,14 +53,14 @@ ownerships = st.builds(
 
 
 @given(members)
-def test_a_member_is_read_as_it_was_written(written: Member) -> None:
-    """All fields survive."""
+def test_a_member_survives_encoding(written: Member) -> None:
+    """All fields of a member survive encoding."""
     assert read_member(A, write_member(written)) == written
 
 
 @given(ownerships)
-def test_an_ownership_is_read_as_it_was_written(written: Ownership) -> None:
-    """All fields survive."""
+def test_an_ownership_survives_encoding(written: Ownership) -> None:
+    """All fields of an ownership survive encoding."""
     assert read_ownership(written.rm_id, write_ownership(written), written.revision) == written
 
 
@@ -91,8 +91,8 @@ def test_a_later_version_may_write_more() -> None:
         (b'{"format":1' + b" " * MAX_RECORD + b"}", f"{MAX_RECORD} at most"),
     ],
 )
-def test_what_is_no_record_is_refused(data: bytes, problem: str) -> None:
-    """Bytes of anybody are refused with the reason, which quotes little of them."""
+def test_other_bytes_are_refused(data: bytes, problem: str) -> None:
+    """Any other bytes are refused with the reason, which quotes little of them."""
     for read in (
         lambda: read_member(A, data),
         lambda: read_ownership(rm("one"), data, 1),
@@ -124,7 +124,7 @@ def test_what_is_no_record_is_refused(data: bytes, problem: str) -> None:
     ],
 )
 def test_a_field_of_another_type_is_named(key: str, value: Any) -> None:
-    """A record with one bad field is refused as a whole, and the field is named."""
+    """A record with one invalid field is refused completely, and the field is named."""
     values = {"format": FORMAT, "name": "n", "address": "h:1", key: value}
     with pytest.raises(Unreadable, match=f"{key}") as refused:
         read_member(A, json.dumps(values).encode())
@@ -146,7 +146,7 @@ def test_a_field_of_another_type_is_named(key: str, value: Any) -> None:
     ],
 )
 def test_a_field_of_an_owner_is_named(key: str, value: Any) -> None:
-    """A record of an RM with a bad field is refused, so that no wrong epoch is believed."""
+    """A record of an RM with an invalid field is refused, so that no wrong epoch is used."""
     values = {"format": FORMAT, "owner": "a", "epoch": 1, key: value}
     with pytest.raises(Unreadable, match=f"{key}"):
         read_ownership(rm("one"), json.dumps(values).encode(), 1)
@@ -163,8 +163,8 @@ def test_a_member_of_many_rms_publishes_the_heaviest() -> None:
     assert min(kept.values()) == 4 * MOST_LOADS
 
 
-def test_claims_raise_the_epoch_and_note_moves() -> None:
-    """The epoch is above those of the record and of the RM; only a hand-over is a move."""
+def test_claims_raise_the_epoch_and_record_moves() -> None:
+    """The epoch is above those of the record and of the RM; only a hand-over counts as a move."""
     first = claimed(rm("one"), A, None, 0, A, now=5.0)
     assert first == Ownership(rm_id=rm("one"), owner=A, epoch=1)
     second = claimed(rm("one"), A, first, 0, A, now=6.0)

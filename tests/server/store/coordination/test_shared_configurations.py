@@ -30,19 +30,19 @@ PARTITION = PartitionName("[rm]default")
 
 @pytest.fixture
 async def two() -> AsyncIterator[Deployment]:
-    """Members `a` and `b`, of which `a` gets the RM."""
+    """Members `a` and `b`; `a` gets the RM."""
     async with members("a", "b") as deployment:
         deployment.home = "a"
         yield deployment
 
 
 async def move(deployment: Deployment) -> None:
-    """Member `a` loses the RM, and `b` gets it."""
+    """Take the RM from `a` and give it to `b`."""
     deployment.give("rm", "b")
     await deployment.servers["a"].ownership.on_lost(RmId("rm"), "it is moved")
 
 
-async def test_what_operators_did_is_in_force_at_the_next_owner(two: Deployment) -> None:
+async def test_acts_of_operators_are_in_force_at_the_next_owner(two: Deployment) -> None:
     """The applied configuration has its revision, author and comment there; nodes and queues their marks."""
     drain = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
     stop = SetQueueStoppedRequest(rm_id="rm", queue="root.b", stopped=True)
@@ -67,8 +67,8 @@ async def test_what_operators_did_is_in_force_at_the_next_owner(two: Deployment)
     assert (disk.name, disk.why, bool(disk.by)) == ("n0", "disk", True)
 
 
-async def test_an_operator_is_answered_when_the_act_is_stored(two: Deployment) -> None:
-    """An answered act is in force at the next owner, whenever this one ends."""
+async def test_an_act_is_answered_once_it_is_stored(two: Deployment) -> None:
+    """An act that was answered is in force at the next owner, whenever the present one ends."""
     store = two.servers["a"].ownership.store
     assert isinstance(store, Documents)
     node = SetNodeSchedulableRequest(rm_id="rm", node_id="n0", message="disk")
@@ -87,7 +87,7 @@ async def test_an_operator_is_answered_when_the_act_is_stored(two: Deployment) -
             store.waiting.clear()
             answer = asyncio.ensure_future(act())
             await store.waiting.wait()
-            # The server has answered another call that came later.
+            # The server has answered a later call.
             await StateStub(channel).ListRms(ListRmsRequest())
             assert not answer.done()
             before = dict(store.documents)
@@ -96,8 +96,8 @@ async def test_an_operator_is_answered_when_the_act_is_stored(two: Deployment) -
             assert store.documents != before
 
 
-async def test_a_former_owner_stores_nothing(two: Deployment) -> None:
-    """A late change at a former owner is refused, and the next owner's remains."""
+async def test_a_previous_owner_stores_nothing(two: Deployment) -> None:
+    """A late change at a previous owner is refused, and the next owner's remains."""
     a, b = two.servers["a"], two.servers["b"]
     async with connected(a) as channel:
         await Shim(channel).register(A)

@@ -43,8 +43,8 @@ ODD = (
 """Ids and keys that a backend must escape, or that differ by little."""
 
 
-async def test_a_member_that_has_joined_is_seen_whole(store: Store, other: Store) -> None:
-    """All that a member publishes reaches the others as it was."""
+async def test_a_member_is_published_completely(store: Store, other: Store) -> None:
+    """All published fields of a member reach the others unchanged."""
     published = replace(
         A,
         http="https://a.example:9080",
@@ -58,8 +58,8 @@ async def test_a_member_that_has_joined_is_seen_whole(store: Store, other: Store
     assert (await present(other)).members == {A.id: published}
 
 
-async def test_a_renewal_publishes_what_has_changed(store: Store, other: Store) -> None:
-    """Others read that a member has begun to drain."""
+async def test_a_renewal_publishes_changes(store: Store, other: Store) -> None:
+    """A renewal publishes that a member drains."""
     await store.join(A)
     await store.renew(replace(A, draining=True))
     async with watching(other) as snapshots:
@@ -67,15 +67,15 @@ async def test_a_renewal_publishes_what_has_changed(store: Store, other: Store) 
 
 
 async def test_a_renewal_without_a_change_keeps_the_member(store: Store, other: Store) -> None:
-    """Renewals alone change nothing that others see."""
+    """Renewals alone change nothing in snapshots."""
     await store.join(A)
     await store.renew(A)
     await store.renew(A)
     assert (await present(other)).members == {A.id: A}
 
 
-async def test_who_leaves_is_gone(store: Store, other: Store) -> None:
-    """A departed member is no member, and leaving twice, or before joining, has no effect."""
+async def test_a_member_that_leaves_is_removed(store: Store, other: Store) -> None:
+    """A member that has left is missing from snapshots; leaving twice, or before joining, has no effect."""
     await other.leave()
     await store.join(A)
     await store.leave()
@@ -85,8 +85,8 @@ async def test_who_leaves_is_gone(store: Store, other: Store) -> None:
         await store.renew(A)
 
 
-async def test_a_member_comes_back_under_another_id(store: Store, other: Store) -> None:
-    """One store serves one run of the member after the other."""
+async def test_a_member_returns_under_another_id(store: Store, other: Store) -> None:
+    """One store serves consecutive runs of a member."""
     await store.join(A)
     await other.join(B)
     await other.evict(A.id)
@@ -98,8 +98,8 @@ async def test_a_member_comes_back_under_another_id(store: Store, other: Store) 
     assert set((await present(other)).members) == {again.id, B.id}
 
 
-async def test_evicting_a_member_that_is_gone_is_harmless(store: Store) -> None:
-    """A supervisor may evict a departed worker."""
+async def test_evicting_an_absent_member_has_no_effect(store: Store) -> None:
+    """Evicting a worker that has left already has no effect."""
     await store.join(A)
     await store.evict(MemberId("nobody"))
     assert set((await present(store)).members) == {A.id}
@@ -134,7 +134,7 @@ async def test_an_rm_of_a_living_member_cannot_be_claimed(store: Store, other: S
 
 @pytest.mark.parametrize("seen", ["none", "older"])
 async def test_a_claim_upon_another_record_is_refused(store: Store, seen: str) -> None:
-    """A claim names the record that it replaces; another one is a conflict, even an own one."""
+    """A claim names the record that it replaces; any other record is a conflict, even an own one."""
     await store.join(A)
     first = await store.claim(rm("one"), A.id, None, 0)
     second = await store.claim(rm("one"), A.id, first, 0)
@@ -143,8 +143,8 @@ async def test_a_claim_upon_another_record_is_refused(store: Store, seen: str) -
     assert await record(store, rm("one")) == second
 
 
-async def test_a_claim_upon_a_record_that_never_was_is_refused(store: Store) -> None:
-    """No claim refers to a record that the store does not have."""
+async def test_a_claim_upon_a_missing_record_is_refused(store: Store) -> None:
+    """A claim of a record that the store does not have is a conflict."""
     await store.join(A)
     imagined = Ownership(rm_id=rm("one"), owner=MemberId(""), epoch=5, revision=12345)
     with pytest.raises(Conflict):
@@ -154,7 +154,7 @@ async def test_a_claim_upon_a_record_that_never_was_is_refused(store: Store) -> 
 
 @pytest.mark.parametrize("end", ["leave", "evict"])
 async def test_an_rm_of_a_member_that_is_gone_is_claimed(store: Store, other: Store, end: str) -> None:
-    """The record outlives its owner, and the next epoch is above."""
+    """The record outlives its owner, and the next epoch is higher."""
     await store.join(A)
     await other.join(B)
     claimed = await store.claim(rm("one"), A.id, None, 9)
@@ -198,7 +198,7 @@ async def test_a_renewed_lease_does_not_end(opened: Callable[..., Store]) -> Non
 
 
 async def test_a_released_rm_keeps_its_epoch(store: Store, other: Store) -> None:
-    """Released, an RM has no owner, and anybody may claim it under the next epoch."""
+    """A released RM has no owner, and anybody may claim it under the next epoch."""
     await store.join(A)
     await other.join(B)
     claimed = await store.claim(rm("one"), A.id, None, 6)
@@ -224,8 +224,8 @@ async def test_only_the_owner_releases_and_only_the_present_record(store: Store,
         await store.release(released)
 
 
-async def test_an_owner_hands_an_rm_on(store: Store, other: Store) -> None:
-    """A member hands an RM over to a living one, which owns it at once, and the time of the move is kept."""
+async def test_an_owner_hands_an_rm_over(store: Store, other: Store) -> None:
+    """A living member that is handed an RM owns it at once, and the time of the move is kept."""
     await store.join(A)
     await other.join(B)
     claimed = await store.claim(rm("one"), A.id, None, 0)
@@ -234,13 +234,13 @@ async def test_an_owner_hands_an_rm_on(store: Store, other: Store) -> None:
     assert claimed.moved == 0.0 < moved.moved
     with pytest.raises(Conflict):
         await store.claim(rm("one"), A.id, moved, 0)
-    # Moves are paced, so their time outlives releases and claims.
+    # The time of a move outlives releases and claims, because moves need a pause.
     assert (await other.release(moved)).moved == moved.moved
     seen = await record(other, rm("one"))
     assert (await store.claim(rm("one"), A.id, seen, 0)).moved == moved.moved
 
 
-async def test_nothing_is_handed_to_a_member_that_is_gone(store: Store, other: Store) -> None:
+async def test_no_rm_is_handed_to_an_absent_member(store: Store, other: Store) -> None:
     """The new owner must have a living lease."""
     await store.join(A)
     await other.join(B)
@@ -253,8 +253,8 @@ async def test_nothing_is_handed_to_a_member_that_is_gone(store: Store, other: S
     assert (await present(store)).rms == {rm("one"): claimed}
 
 
-async def test_who_has_no_lease_claims_nothing(store: Store, other: Store) -> None:
-    """A member that has not joined, has left or was evicted claims for nobody, not even for a living one."""
+async def test_a_member_without_a_lease_cannot_claim(store: Store, other: Store) -> None:
+    """A member that has not joined, has left or was evicted cannot claim, not even for others."""
     await other.join(B)
     for owner in (A.id, B.id):
         with pytest.raises(Conflict):
@@ -267,8 +267,8 @@ async def test_who_has_no_lease_claims_nothing(store: Store, other: Store) -> No
     assert (await present(other)).rms == {}
 
 
-async def test_of_two_that_race_one_wins_and_epochs_rise(store: Store, other: Store) -> None:
-    """Claims of two members at the same time: exactly one is carried out, each under a higher epoch."""
+async def test_one_of_two_concurrent_claims_succeeds(store: Store, other: Store) -> None:
+    """Of two concurrent claims exactly one is carried out, each under a higher epoch."""
     await store.join(A)
     await other.join(B)
     sides = ((store, A.id), (other, B.id))
@@ -289,8 +289,8 @@ async def test_of_two_that_race_one_wins_and_epochs_rise(store: Store, other: St
     assert epochs == list(range(1, 21))
 
 
-async def test_odd_ids_are_kept_apart_and_whole(store: Store, other: Store) -> None:
-    """No character of an id or a key reaches another key."""
+async def test_unusual_ids_are_kept_apart(store: Store, other: Store) -> None:
+    """Whatever characters ids and keys have, they do not affect other keys."""
     await store.join(A)
     claimed = {rm(name): await store.claim(rm(name), A.id, None, n) for n, name in enumerate(ODD)}
     for name in ODD:
@@ -310,7 +310,7 @@ A = member("a")
 
 
 async def test_only_shared_documents_are_in_snapshots(store: Store) -> None:
-    """A snapshot has the documents whose keys say so, up to the largest, and no others."""
+    """A snapshot has exactly the documents with shared keys, including those of the largest size."""
     await store.compare_and_set("configurations/one", b"large", 0)
     small = await store.compare_and_set("shared/budgets/one", b"small", 0)
     value = bytes(range(256)) * (MAX_DOCUMENT // 256)
@@ -322,7 +322,7 @@ async def test_only_shared_documents_are_in_snapshots(store: Store) -> None:
 
 
 async def test_a_watch_shows_each_kind_of_change(store: Store, other: Store) -> None:
-    """Additions, changes and removals of members, owners and documents are observed by a watch."""
+    """A watch has additions, changes and removals of members, owners and documents."""
     async with watching(other) as snapshots:
         seen = await until(snapshots, lambda _: True)
         assert (seen.members, seen.rms, seen.documents) == ({}, {}, {})
@@ -342,14 +342,14 @@ async def test_a_watch_shows_each_kind_of_change(store: Store, other: Store) -> 
         await until(snapshots, lambda seen: not seen.members)
 
 
-async def test_a_watch_goes_on_without_changes(store: Store) -> None:
-    """All records are read again every few seconds, with or without changes."""
+async def test_a_watch_continues_without_changes(store: Store) -> None:
+    """A watch yields snapshots every few seconds, with or without changes."""
     async with watching(store) as snapshots:
         for _ in range(3):
             await until(snapshots, lambda _: True)
 
 
-async def test_a_slow_reader_gets_the_newest(store: Store, other: Store) -> None:
+async def test_a_slow_reader_gets_the_newest_snapshot(store: Store, other: Store) -> None:
     """A reader that pauses gets the present state, and not all changes since."""
     await store.join(A)
     async with watching(other) as snapshots:
@@ -366,8 +366,8 @@ async def test_a_slow_reader_gets_the_newest(store: Store, other: Store) -> None
         assert shown <= 3
 
 
-async def test_watches_of_one_store_are_apart(store: Store) -> None:
-    """One that ends leaves the other as it is."""
+async def test_watches_of_one_store_are_independent(store: Store) -> None:
+    """The end of a watch does not affect another one."""
     await store.join(A)
     async with watching(store) as one:
         async with watching(store) as another:

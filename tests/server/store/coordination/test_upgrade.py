@@ -66,7 +66,7 @@ async def test_members_of_two_versions_share_rms_while_each_is_replaced() -> Non
                 await member.start()
                 for rm, before in placed:
                     await rm.until(partial(has_placed, rm, before + BUSY), "allocations")
-                # Whoever comes while there are members of both versions is served by either.
+                # While there are members of both versions, an RM may be served by either.
                 while member is members[0] and await serving(reader) != {OLD, NEW}:
                     assert len(rms) < MOST_RMS
                     await add(SoakRm(line.target, f"rm{len(rms)}", CONFIG))
@@ -85,12 +85,12 @@ def has_placed(rm: Rm, least: int) -> bool:
 
 
 def is_settled(rm: Rm) -> bool:
-    """True if nothing of the RM is under way."""
+    """True if no message of the RM is in flight."""
     return not rm.waiting and not rm.ending
 
 
 async def load(rm: Rm, over: asyncio.Event) -> None:
-    """Ask and release without end, so that always something is under way."""
+    """Submit asks and release allocations without end, so that messages are always in flight."""
     numbers = count()
     while not over.is_set():
         asked = len(rm.running) + len(rm.waiting)
@@ -113,7 +113,7 @@ async def serving(reader: EtcdStore) -> set[tuple[int, ...]]:
 
 @asynccontextmanager
 async def seen_owners(reader: EtcdStore) -> AsyncIterator[set[str]]:
-    """The addresses of all members that are owners while this is open."""
+    """The addresses of all owners while the block runs."""
     owners: set[str] = set()
 
     async def look() -> None:

@@ -1,4 +1,4 @@
-"""A store that has lost everything, while its members live."""
+"""A store that has lost all data, while its members live."""
 
 import signal
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.needs("etcd")
 
 
 async def test_members_know_each_other_after_their_store_was_wiped() -> None:
-    """A member on the wiped store creates a secret, and all adopt it; each answers for RMs of others."""
+    """A member creates a new secret, and all members use it; each answers for the RMs of others."""
     with EtcdServer() as etcd:
         flags = settings_file(coordination={"store": f"etcd://{etcd.target}/wiped", "lease": 3})
         async with (

@@ -27,7 +27,7 @@ class Opening(Protocol):
     """Opened documents."""
 
     def open(self) -> Documents:
-        """The access of one more process, or the only one of a process that keeps them for itself."""
+        """Open the access of one more process, or of the only one for documents of one process."""
         ...
 
 
@@ -94,11 +94,11 @@ async def opened(backend: Opening) -> AsyncIterator[Callable[[], Documents]]:
 
 @pytest.fixture
 def documents(opened: Callable[[], Documents]) -> Documents:
-    """The documents, as one process has access to them."""
+    """The documents, as accessed by one process."""
     return opened()
 
 
 @pytest.fixture
 def others(opened: Callable[[], Documents], documents: Documents) -> Documents:
-    """The same documents, as accessed by another process, if possible."""
+    """The same documents, as accessed by another process if the backend has several."""
     return documents if documents.exclusive else opened()

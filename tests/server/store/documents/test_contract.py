@@ -11,7 +11,7 @@ KEYS = ("shared/budget", "configurations/rm", "members/a", "rms/one")
 
 
 @pytest.mark.parametrize("key", KEYS)
-async def test_a_document_is_replaced_by_who_knows_it(
+async def test_replacing_a_document_needs_its_revision(
     documents: Documents, others: Documents, key: str
 ) -> None:
     """Only the present revision is replaced or removed, and zero stands for no document."""
@@ -47,8 +47,8 @@ async def test_one_of_many_writers_wins(documents: Documents, others: Documents)
     assert (await others.read("shared/one")).revision == revision
 
 
-async def test_a_document_can_be_prepared_by_who_knows_it(documents: Documents, others: Documents) -> None:
-    """Preparing changes nothing, and is refused where the replacement would be."""
+async def test_preparing_a_document_needs_its_revision(documents: Documents, others: Documents) -> None:
+    """Preparing a write changes nothing, and is refused if the write would be refused."""
     key = "configurations/rm"
     await documents.prepare(key, b"one", 0)
     assert await others.read(key) == Document()
@@ -64,8 +64,8 @@ async def test_a_document_can_be_prepared_by_who_knows_it(documents: Documents, 
     assert await others.read(key) == Document(value=b"four", revision=second)
 
 
-async def test_a_document_of_any_bytes_up_to_the_largest(documents: Documents, others: Documents) -> None:
-    """The largest document is stored as it is, and a larger one is refused before it is sent."""
+async def test_the_largest_document_is_stored(documents: Documents, others: Documents) -> None:
+    """The largest document is stored unchanged, and a larger one is refused before it is sent."""
     value = bytes(range(256)) * (documents.largest // 256)
     revision = await documents.compare_and_set("shared/large", value, 0)
     with pytest.raises(TooLarge, match="shared/large"):
@@ -75,7 +75,7 @@ async def test_a_document_of_any_bytes_up_to_the_largest(documents: Documents, o
     assert await others.read("shared/large") == Document(value=value, revision=revision)
 
 
-async def test_an_update_merges_with_those_of_others(documents: Documents, others: Documents) -> None:
+async def test_concurrent_updates_are_merged(documents: Documents, others: Documents) -> None:
     """Each of many concurrent updates is included in the end, and one without a change writes nothing."""
 
     def adding(mark: bytes) -> Callable[[Document], bytes]:
@@ -99,8 +99,8 @@ async def test_an_update_merges_with_those_of_others(documents: Documents, other
     assert not await others.update("shared/marks", lambda _: None)
 
 
-async def test_a_cancelled_write_is_done_or_not(documents: Documents, others: Documents) -> None:
-    """A caller that cancels a write finds the old or the new document, and can continue from it."""
+async def test_a_cancelled_write_is_carried_out_or_not(documents: Documents, others: Documents) -> None:
+    """A caller that cancels a write reads the old or the new document, and can continue from it."""
     revision = await documents.compare_and_set("shared/one", b"old", 0)
     writing = asyncio.create_task(documents.compare_and_set("shared/one", b"new", revision))
     await asyncio.sleep(0)
@@ -116,8 +116,8 @@ async def test_a_cancelled_write_is_done_or_not(documents: Documents, others: Do
     assert (await others.read("shared/one")).value in {b"OLD", b"NEW"}
 
 
-async def test_documents_that_are_closed_answer_nobody(documents: Documents) -> None:
-    """A begun write is finished, and later calls fail as for a lost store."""
+async def test_closed_documents_refuse_calls(documents: Documents) -> None:
+    """A write in progress is finished, and later calls fail as for a lost store."""
     await documents.compare_and_set("shared/one", b"1", 0)
     await documents.close()
     await documents.close()

@@ -34,7 +34,7 @@ A, B, C = one(b"name: a" * 20), one(b"name: b" * 30, 2), one(b"name: c" * 40, 3)
 
 @pytest.fixture
 def opened(folder: Path) -> Iterator[Opened]:
-    """Opens the directory as a new process, after the previous one has closed it."""
+    """Opens the directory like a new process, after the previous one has closed it."""
     last: list[Disk] = []
 
     def open_again() -> tuple[Disk, dict[str, Document]]:
@@ -48,7 +48,7 @@ def opened(folder: Path) -> Iterator[Opened]:
         disk.close()
 
 
-def test_everything_comes_back(opened: Opened) -> None:
+def test_documents_survive_a_restart(opened: Opened) -> None:
     """Documents are restored with their revisions, whatever their names and bytes."""
     disk, found = opened()
     assert found == {}
@@ -58,8 +58,8 @@ def test_everything_comes_back(opened: Opened) -> None:
     assert opened()[1] == kept
 
 
-def test_nothing_leaves_the_directory(folder: Path, opened: Opened) -> None:
-    """No name leads outside the directory."""
+def test_names_do_not_lead_outside_the_directory(folder: Path, opened: Opened) -> None:
+    """No document's name leads outside the directory."""
     disk, _ = opened()
     for name in NAMES:
         disk.write(name, A)
@@ -67,7 +67,7 @@ def test_nothing_leaves_the_directory(folder: Path, opened: Opened) -> None:
     assert sorted(path.name for path in folder.iterdir()) == MADE
 
 
-def test_only_the_owner_may_read(folder: Path, opened: Opened) -> None:
+def test_files_are_private_to_their_user(folder: Path, opened: Opened) -> None:
     """Folders are 0700 and files 0600."""
     disk, _ = opened()
     disk.write("rm", A)
@@ -76,7 +76,7 @@ def test_only_the_owner_may_read(folder: Path, opened: Opened) -> None:
         assert stat.S_IMODE(path.stat().st_mode) == expected, path
 
 
-def test_second_server_is_refused(folder: Path, opened: Opened) -> None:
+def test_a_second_server_is_refused(folder: Path, opened: Opened) -> None:
     """One server at a time uses the directory."""
     disk, _ = opened()
     with pytest.raises(SettingsError) as refused:
@@ -97,7 +97,7 @@ WRITES: dict[str, Callable[[Disk], None]] = {
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_directory_made_anew_under_a_server_is_not_written_by_it(
+def test_a_replaced_directory_is_not_written(
     folder: Path, opened: Opened, write: Callable[[Disk], None]
 ) -> None:
     """A server whose directory was replaced refuses to write."""
@@ -115,7 +115,7 @@ def test_directory_made_anew_under_a_server_is_not_written_by_it(
     other.close()
 
 
-def test_directory_that_is_gone_is_told_of(folder: Path, opened: Opened) -> None:
+def test_a_removed_directory_is_reported(folder: Path, opened: Opened) -> None:
     """A removed directory is reported, and not created again."""
     disk, _ = opened()
     shutil.rmtree(folder)
@@ -124,8 +124,8 @@ def test_directory_that_is_gone_is_told_of(folder: Path, opened: Opened) -> None
     assert not folder.exists()
 
 
-def test_prepared_does_not_count_before_it_is_written(opened: Opened) -> None:
-    """A process that ends before the write keeps the former document, and the log has the prepared one."""
+def test_a_prepared_document_does_not_count_before_its_write(opened: Opened) -> None:
+    """A process that ends before the write keeps the previous document, and the log has the prepared one."""
     disk, _ = opened()
     disk.write("rm", A)
     disk.prepare("rm", B.value)
@@ -150,16 +150,16 @@ def rows(folder: Path) -> dict[str, list[tuple[object, ...]]]:
 NOTHING: dict[str, list[tuple[object, ...]]] = {"documents": [], "contents": []}
 
 
-def test_first_write_that_was_cut_off_leaves_nothing(folder: Path, opened: Opened) -> None:
-    """A prepared content is removed at the next start."""
+def test_an_interrupted_first_write_leaves_nothing(folder: Path, opened: Opened) -> None:
+    """Prepared content is removed at the next start."""
     disk, _ = opened()
     disk.prepare("rm", A.value)
     assert opened()[1] == {}
     assert rows(folder) == NOTHING
 
 
-def test_contents_that_no_document_has_go(folder: Path, opened: Opened) -> None:
-    """A content is removed with its document, or when another replaces it."""
+def test_unused_contents_are_removed(folder: Path, opened: Opened) -> None:
+    """Content is removed with its document, and when other content replaces it."""
     disk, _ = opened()
     for document in (C, A, B):
         disk.write("rm", document)
@@ -171,8 +171,8 @@ def test_contents_that_no_document_has_go(folder: Path, opened: Opened) -> None:
     assert rows(folder) == NOTHING
 
 
-def test_what_is_discarded_leaves_nothing(folder: Path, opened: Opened) -> None:
-    """The text of a refused change is nowhere in the files."""
+def test_a_discarded_document_leaves_nothing(folder: Path, opened: Opened) -> None:
+    """The text of a discarded document is in none of the files."""
     disk, _ = opened()
     disk.prepare("rm", SECRET * 1000)
     disk.discard("rm")
@@ -187,7 +187,7 @@ def test_what_is_discarded_leaves_nothing(folder: Path, opened: Opened) -> None:
     assert not any(SECRET in data for data in files)
 
 
-def test_copy_made_while_it_is_written_is_whole(folder: Path, opened: Opened, tmp_path: Path) -> None:
+def test_a_backup_during_writes_is_complete(folder: Path, opened: Opened, tmp_path: Path) -> None:
     """A backup by SQLite during writes is complete, and usable in another directory."""
     disk, _ = opened()
     disk.write("rm", A)
@@ -211,7 +211,7 @@ def overwrite(path: Path, content: bytes) -> None:
 
 
 def change_byte(path: Path, old: bytes, new: bytes) -> None:
-    """Change a significant byte of a file."""
+    """Change one byte in a significant place of a file."""
     data = path.read_bytes()
     assert old in data
     path.write_bytes(data.replace(old, new))
@@ -256,9 +256,7 @@ SQL_SPOILERS = {
 
 
 @pytest.mark.parametrize(("spoil", "why"), SQL_SPOILERS.items(), ids=SQL_SPOILERS)
-def test_database_that_was_changed_stops_the_start(
-    folder: Path, opened: Opened, spoil: str, why: str
-) -> None:
+def test_a_changed_database_stops_the_start(folder: Path, opened: Opened, spoil: str, why: str) -> None:
     """The error names the data that has changed."""
     disk, _ = opened()
     disk.write("rm", A)
@@ -269,7 +267,7 @@ def test_database_that_was_changed_stops_the_start(
 
 
 def test_removed_database_leaves_nothing_behind(folder: Path, opened: Opened) -> None:
-    """A removed database is missed in the log, and a new one ignores its journal."""
+    """A removed database is reported in the log, and a new one ignores its journal."""
     disk, _ = opened()
     disk.write("rm", A)
     with closing(sqlite3.connect(folder / "state.sqlite", isolation_level=None)) as database:
@@ -296,10 +294,8 @@ def test_removed_database_leaves_nothing_behind(folder: Path, opened: Opened) ->
     assert opened()[1] == {"rm": B}
 
 
-def test_reader_that_does_not_end_is_told_of(
-    folder: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A change during a long read is refused with the reason; later ones are written."""
+def test_an_endless_reader_is_reported(folder: Path, opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A write during a read without end is refused with the reason; later ones succeed."""
     monkeypatch.setattr(disks, "BUSY_SECONDS", 0.0)
     disk, _ = opened()
     disk.write("rm", A)
@@ -312,7 +308,7 @@ def test_reader_that_does_not_end_is_told_of(
     assert opened()[1] == {"rm": C}
 
 
-def test_database_that_was_removed_is_told_of(folder: Path, opened: Opened) -> None:
+def test_a_removed_database_is_reported(folder: Path, opened: Opened) -> None:
     """Nothing is written into a removed database."""
     disk, _ = opened()
     disk.write("rm", A)
@@ -321,7 +317,7 @@ def test_database_that_was_removed_is_told_of(folder: Path, opened: Opened) -> N
         disk.write("rm", B)
 
 
-def test_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
+def test_a_file_in_place_of_the_directory_is_refused(tmp_path: Path) -> None:
     """A file in place of the directory is refused."""
     file = tmp_path / "file"
     file.write_text("")
@@ -329,7 +325,7 @@ def test_place_that_is_no_directory_is_refused(tmp_path: Path) -> None:
         Disk(file).open()
 
 
-def test_full_disk_leaves_what_was_kept(
+def test_a_full_disk_keeps_stored_documents(
     folder: Path, opened: Opened, full_disk: Callable[[int], Any]
 ) -> None:
     """A failed write raises, and leaves stored data unchanged."""
@@ -343,10 +339,10 @@ def test_full_disk_leaves_what_was_kept(
     assert opened()[1] == {"rm": A}
 
 
-def test_what_was_prepared_needs_no_more_room(
+def test_a_prepared_document_needs_no_more_room(
     folder: Path, opened: Opened, full_disk: Callable[[int], Any]
 ) -> None:
-    """A disk that is full since the preparation of a document accepts its write all the same."""
+    """A disk that is full since the preparation of a document still accepts its write."""
     disk, _ = opened()
     large = one(bytes(range(256)) * 100, 2)
     disk.prepare("rm", large.value)

@@ -36,7 +36,7 @@ async def test_documents_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     await documents.compare_and_set("k", b"1234567", 0)
 
 
-async def test_a_directory_with_more_than_that_stops_the_start(
+async def test_a_directory_above_the_bounds_stops_the_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The error names the database and the bound, and leaves the directory to others."""
@@ -57,7 +57,7 @@ def opened(folder: Path, *passing: str, disk: Disk | None = None) -> Kept:
     return documents
 
 
-async def test_a_restart_has_all_that_was_answered(tmp_path: Path) -> None:
+async def test_a_restart_has_all_answered_writes(tmp_path: Path) -> None:
     """Documents and revisions are restored, except for those of one run only."""
     documents = opened(tmp_path, "shared/moves", "secret")
     for key in ("shared/budgets", "shared/moves", "secret", "gone"):
@@ -72,10 +72,10 @@ async def test_a_restart_has_all_that_was_answered(tmp_path: Path) -> None:
 
 
 class SlowDisk(Disk):
-    """A disk that hangs."""
+    """A disk whose writes hang."""
 
     def __init__(self, path: Path) -> None:
-        """Hang until `goes_on`."""
+        """Hang until `goes_on` is set."""
         super().__init__(path)
         self.begun = threading.Event()
         self.goes_on = threading.Event()
@@ -96,8 +96,8 @@ class SlowDisk(Disk):
         assert self.goes_on.wait(PATIENCE)
 
 
-async def test_nobody_reads_what_is_not_durable_yet(tmp_path: Path) -> None:
-    """Others read the former document until the disk has the new one; reads do not wait for it."""
+async def test_reads_have_durable_documents_only(tmp_path: Path) -> None:
+    """Others read the previous document until the disk has the new one; reads do not wait for it."""
     disk = SlowDisk(tmp_path)
     documents = opened(tmp_path, "shared/moves", disk=disk)
     writing = asyncio.create_task(documents.compare_and_set("shared/budgets", b"new", 0))
@@ -105,20 +105,20 @@ async def test_nobody_reads_what_is_not_durable_yet(tmp_path: Path) -> None:
     assert await documents.read("shared/budgets") == Document()
     assert await documents.compare_and_set("shared/moves", b"other", 0)
     second = asyncio.create_task(documents.compare_and_set("shared/budgets", b"late", 0))
-    # The caller goes, the write goes on.
+    # The caller is cancelled, and the write continues.
     writing.cancel()
     disk.goes_on.set()
     with pytest.raises(Conflict):
         await second
     late = await documents.read("shared/budgets")
     assert late.value == b"new"
-    # Watchers are told of what is newer than all that they have seen.
+    # Watchers are woken for documents that are newer than all that they have read.
     assert late.revision > documents.get("shared/moves").revision
     await documents.close()
 
 
 async def test_a_cancelled_preparation_ends_before_the_next_write(tmp_path: Path) -> None:
-    """The room on the disk is that of the value prepared last, whoever has cancelled meanwhile."""
+    """The space on the disk is reserved for the last prepared value, even after a cancelled preparation."""
     disk = SlowDisk(tmp_path)
     documents = opened(tmp_path, disk=disk)
     preparing = asyncio.create_task(documents.prepare("shared/budgets", b"given up", 0))
@@ -134,8 +134,8 @@ async def test_a_cancelled_preparation_ends_before_the_next_write(tmp_path: Path
     await documents.close()
 
 
-async def test_a_disk_that_refuses_leaves_the_document(tmp_path: Path) -> None:
-    """A failed write raises the reason; readers and the next start have the former document."""
+async def test_a_refusing_disk_keeps_the_document(tmp_path: Path) -> None:
+    """A failed write raises the reason; readers and the next start have the previous document."""
     documents = opened(tmp_path)
     revision = await documents.compare_and_set("shared/budgets", b"old", 0)
     lock = tmp_path / "lock"
@@ -154,8 +154,8 @@ async def test_a_disk_that_refuses_leaves_the_document(tmp_path: Path) -> None:
     await documents.close()
 
 
-async def test_only_shared_documents_are_changes_for_watchers() -> None:
-    """Whoever watches is woken by documents that snapshots have."""
+async def test_watchers_are_woken_by_shared_documents_only() -> None:
+    """Watchers are woken only by documents that snapshots have."""
     documents = Kept()
     await documents.compare_and_set("usage/rm", b"", 0)
     before = documents.changes

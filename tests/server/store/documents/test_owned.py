@@ -29,7 +29,7 @@ LONGEST = 100
 
 
 class Texts(DocumentForm[list[str]]):
-    """A text for each RM, in a list: a value that is one object."""
+    """A text for each RM, in a list, so that each value is one object."""
 
     prefix = "texts/"
     what = "text"
@@ -57,7 +57,7 @@ class Lossy(Kept):
     losses = 0
 
     async def compare_and_set(self, key: str, value: bytes | None, revision: int) -> int:
-        """Carry the write out, and perhaps do not say so."""
+        """Carry the write out, and perhaps lose the answer."""
         written = await super().compare_and_set(key, value, revision)
         if self.losses:
             self.losses -= 1
@@ -66,7 +66,7 @@ class Lossy(Kept):
 
 
 class Owner(Owned[list[str]]):
-    """A member that keeps texts while it owns the RM."""
+    """A member that stores texts while it owns the RM."""
 
     def __init__(self, documents: Documents, epoch: int) -> None:
         """Own the RM under that epoch."""
@@ -74,7 +74,7 @@ class Owner(Owned[list[str]]):
         self.epoch = epoch
 
     async def stores(self, text: str) -> bool:
-        """Store as an operator's change is."""
+        """Store a text like an operator's change."""
         await self.prepare(RM, [text])
         return await self.commit(RM)
 
@@ -87,8 +87,8 @@ def store() -> Lossy:
     return store
 
 
-async def test_nothing_is_stored_for_an_rm_that_only_knocks(store: Lossy) -> None:
-    """The first look at an RM leaves no document: ids that never register fill no store."""
+async def test_nothing_is_stored_for_an_rm_that_never_registers(store: Lossy) -> None:
+    """The first access to an RM leaves no document, so that ids that never register do not fill the store."""
     assert await Owner(store, 5).fetch(RM) is None
     assert await store.read(KEY) == Document()
 
@@ -103,8 +103,8 @@ async def test_a_document_follows_its_rm(store: Lossy) -> None:
     assert (epoch_of(document), content_of(document.value)) == (6, b"one")
 
 
-async def test_what_outlives_no_server_is_not_persistent(store: Lossy) -> None:
-    """An operator is notified if a stored change does not survive a restart of all."""
+async def test_changes_in_memory_are_not_persistent(store: Lossy) -> None:
+    """An operator is informed if a stored change does not survive a restart of all servers."""
     store.persistent = False
     owner = Owner(store, 5)
     await owner.fetch(RM)
@@ -112,8 +112,8 @@ async def test_what_outlives_no_server_is_not_persistent(store: Lossy) -> None:
     assert await Owner(store, 6).fetch(RM) == ["one"]
 
 
-async def test_a_lost_answer_does_not_end_the_storing(store: Lossy) -> None:
-    """A write that was carried out without an answer is this owner's own: the next one replaces it."""
+async def test_a_lost_answer_does_not_prevent_later_writes(store: Lossy) -> None:
+    """A write that was carried out without an answer counts as this owner's, and can be replaced."""
     owner = Owner(store, 5)
     await owner.fetch(RM)
     store.losses = 1
@@ -122,8 +122,8 @@ async def test_a_lost_answer_does_not_end_the_storing(store: Lossy) -> None:
     assert await Owner(store, 6).fetch(RM) == ["two"]
 
 
-async def test_an_earlier_owner_replaces_nothing(store: Lossy) -> None:
-    """Once another member owns the RM, an earlier owner's writes fail, and its operator reads it."""
+async def test_a_previous_owner_writes_nothing(store: Lossy) -> None:
+    """Once another member owns the RM, the previous owner's writes fail, and its operator gets the reason."""
     first, second = Owner(store, 5), Owner(store, 6)
     await first.fetch(RM)
     assert await first.stores("one")
@@ -141,8 +141,8 @@ async def test_an_earlier_owner_replaces_nothing(store: Lossy) -> None:
     assert await second.fetch(RM) == ["one"]
 
 
-async def test_a_late_write_of_an_earlier_owner_is_replaced(store: Lossy) -> None:
-    """A document written by an earlier owner after the RM was fetched does not prevent storing."""
+async def test_a_late_write_of_a_previous_owner_is_replaced(store: Lossy) -> None:
+    """A document that a previous owner wrote after the RM was fetched does not prevent storing."""
     first, second = Owner(store, 5), Owner(store, 6)
     for owner in (first, second):
         await owner.fetch(RM)
@@ -152,7 +152,7 @@ async def test_a_late_write_of_an_earlier_owner_is_replaced(store: Lossy) -> Non
 
 
 @pytest.mark.parametrize("head", [b"", b"epoch \n", b"epoch x\n", b"epoch " + b"9" * 300 + b"\n", b"\n"])
-async def test_a_spoilt_document_keeps_nobody_from_storing(store: Lossy, head: bytes) -> None:
+async def test_a_damaged_document_does_not_prevent_writes(store: Lossy, head: bytes) -> None:
     """An unreadable document without an epoch is logged and replaced."""
     await store.compare_and_set(KEY, head + b"spoilt", 0)
     owner = Owner(store, 5)
@@ -165,7 +165,7 @@ async def test_a_spoilt_document_keeps_nobody_from_storing(store: Lossy, head: b
 
 
 async def test_the_last_of_many_values_is_stored(store: Lossy) -> None:
-    """Values that arrive faster than they are written are skipped, the last one never."""
+    """Values that arrive faster than they are written may be skipped, except for the last one."""
     owner = Owner(store, 5)
     for number in range(20):
         owner.save(RM, [str(number)])
@@ -176,8 +176,8 @@ async def test_the_last_of_many_values_is_stored(store: Lossy) -> None:
     assert await store.read(KEY) == document
 
 
-async def test_what_is_dropped_is_gone_for_who_comes_back(store: Lossy) -> None:
-    """An RM that is forgotten and registers at once finds nothing, whatever is being written."""
+async def test_a_dropped_document_is_not_found_again(store: Lossy) -> None:
+    """An RM that is forgotten and registers at once finds no document, whatever is being written."""
     owner = Owner(store, 5)
     owner.save(RM, ["one"])
     owner.drop(RM)
@@ -185,8 +185,8 @@ async def test_what_is_dropped_is_gone_for_who_comes_back(store: Lossy) -> None:
     assert await store.read(KEY) == Document()
 
 
-async def test_what_is_refused_is_told_once_and_leaves_what_was_there(store: Lossy) -> None:
-    """A value that is too large is refused with the reason, to an operator each time, and in the log once."""
+async def test_a_refused_value_is_reported_once(store: Lossy) -> None:
+    """A value that is too large is refused with the reason: each time for an operator, once in the log."""
     owner = Owner(store, 5)
     assert await owner.stores("one")
     large = "x" * (LONGEST + 1)
@@ -202,7 +202,7 @@ async def test_what_is_refused_is_told_once_and_leaves_what_was_there(store: Los
 
 
 async def test_a_discarded_value_is_not_stored(tmp_path: Path) -> None:
-    """A prepared and abandoned value is nowhere on the disk, and the next change is stored."""
+    """A prepared and discarded value is not on the disk, and the next change is stored."""
     documents = Kept(Disk(tmp_path))
     documents.open()
     owner = Owner(documents, 5)
@@ -215,15 +215,15 @@ async def test_a_discarded_value_is_not_stored(tmp_path: Path) -> None:
     await documents.close()
     documents = Kept(Disk(tmp_path))
     documents.open()
-    # The clock has gone back: epochs are lower.
+    # The clock was set back, so epochs are lower.
     owner = Owner(documents, 3)
     assert dict(owner.found()) == {RM: ["two"]}
     assert await owner.stores("three")
     await documents.close()
 
 
-async def test_a_full_disk_serves_the_next_owner(tmp_path: Path) -> None:
-    """An owner that only marks a document needs no disk; one that has to store gets an error."""
+async def test_a_full_disk_lets_the_next_owner_serve(tmp_path: Path) -> None:
+    """Marking a document needs no disk space; storing one fails with an error."""
     documents = Kept(Disk(tmp_path))
     documents.open()
     assert await Owner(documents, 5).stores("one")
@@ -236,8 +236,8 @@ async def test_a_full_disk_serves_the_next_owner(tmp_path: Path) -> None:
     await documents.close()
 
 
-async def test_writes_have_ended_when_all_is_closed(tmp_path: Path) -> None:
-    """A stop flushes: all saved values are on the disk."""
+async def test_closing_flushes_all_values(tmp_path: Path) -> None:
+    """When the storage is closed all values are on the disk."""
     documents = Kept(Disk(tmp_path))
     documents.open()
     owner = Owner(documents, 5)
@@ -251,8 +251,8 @@ async def test_writes_have_ended_when_all_is_closed(tmp_path: Path) -> None:
     await documents.close()
 
 
-async def test_a_write_that_was_begun_is_not_given_up(store: Lossy) -> None:
-    """A caller that is cancelled leaves its write running."""
+async def test_a_started_write_is_completed(store: Lossy) -> None:
+    """A cancelled caller does not stop its write."""
     owner = Owner(store, 5)
     writing = asyncio.create_task(owner.write(RM, ["one"]))
     await asyncio.sleep(0)
@@ -261,7 +261,7 @@ async def test_a_write_that_was_begun_is_not_given_up(store: Lossy) -> None:
     assert content_of((await store.read(KEY)).value) == b"one"
 
 
-def test_the_head_is_read_as_it_is_written() -> None:
+def test_the_head_of_a_document_survives_encoding() -> None:
     """The epoch is that of the owner, and the content may have any bytes."""
     for content in (b"", b"\n", b"epoch 7\nx", bytes(range(256))):
         value = headed(content, 2**53)
@@ -269,7 +269,7 @@ def test_the_head_is_read_as_it_is_written() -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"x", pack(b"x" * 100)[:-3]])
-def test_damaged_content_is_told(content: bytes) -> None:
+def test_damaged_content_is_refused(content: bytes) -> None:
     """Truncated or foreign content is refused."""
     assert unpack(pack(b"data")) == b"data"
     with pytest.raises(Damaged):
@@ -277,10 +277,8 @@ def test_damaged_content_is_told(content: bytes) -> None:
 
 
 @pytest.mark.parametrize(("content", "what"), [(b"spoilt", "damaged"), (b"newer", "of a newer version")])
-async def test_a_document_that_cannot_be_read_stops_the_start(
-    tmp_path: Path, content: bytes, what: str
-) -> None:
-    """The error names the database, the RM and the remedy: nothing that was applied is dropped in silence."""
+async def test_an_unreadable_document_stops_the_start(tmp_path: Path, content: bytes, what: str) -> None:
+    """The error names the database, the RM and the remedy; no applied configuration is dropped silently."""
     documents = Kept(Disk(tmp_path))
     documents.open()
     await documents.compare_and_set(KEY, headed(content, 1), 0)

@@ -46,8 +46,8 @@ def test_a_line_is_bounded() -> None:
     assert len(PLAIN({**ENTRY, "text": "\u202e" * 1_000_000})) < MAX_LINE + 1000
 
 
-def test_a_traceback_stands_below_its_line() -> None:
-    """Frames are first and the error last, as in Python's tracebacks."""
+def test_a_traceback_follows_its_line() -> None:
+    """The traceback follows its line, with the error last, as in Python."""
     lines = Lines(Drops(), PLAIN)
     with pytest.raises(ValueError, match="none") as caught:
         int("none")
@@ -58,7 +58,7 @@ def test_a_traceback_stands_below_its_line() -> None:
     assert last.startswith("  ValueError: invalid literal")
 
 
-def test_colours_are_there_only_where_they_are_wanted() -> None:
+def test_colours_are_optional() -> None:
     """Without colours there are no escape sequences; with colours the words are the same."""
     coloured = Console(colours=True)(ENTRY)
     assert "\x1b[32m" in coloured

@@ -29,7 +29,7 @@ SOURCE = Path(licorne_server.__file__).parent
 
 @pytest.fixture
 def written() -> Iterator[list[str]]:
-    """Written lines; structlog is restored after the test."""
+    """The written lines; structlog is restored after the test."""
     before = structlog.get_config()
     lines: list[str] = []
     set_up("info", write=lines.append)
@@ -39,12 +39,12 @@ def written() -> Iterator[list[str]]:
 
 
 def said(lines: list[str]) -> list[tuple[str, str]]:
-    """Logger and event of each line."""
+    """The logger and event of each line."""
     return [(entry["logger"], entry["event"]) for entry in map(json.loads, lines)]
 
 
-def test_the_most_specific_name_counts(written: list[str]) -> None:
-    """A level holds for a logger and all below it, also for loggers in use."""
+def test_the_most_specific_name_applies(written: list[str]) -> None:
+    """A level applies to a logger and all below it, also to loggers in use."""
     stream = structlog.get_logger("core.http.stream")
     session = structlog.get_logger("core.session")
 
@@ -69,7 +69,7 @@ def test_the_most_specific_name_counts(written: list[str]) -> None:
     ]
 
 
-def test_a_name_is_not_for_others_that_begin_alike(written: list[str]) -> None:
+def test_a_name_does_not_apply_to_similar_names(written: list[str]) -> None:
     """`core.http` is not above `core.https`."""
     logger = structlog.get_logger("core.https")
     levels().set("core.http", "debug")
@@ -78,7 +78,7 @@ def test_a_name_is_not_for_others_that_begin_alike(written: list[str]) -> None:
     assert said(written) == [("core.https", "wanted")]
 
 
-def test_a_logger_that_is_not_there_is_refused() -> None:
+def test_a_missing_logger_is_refused() -> None:
     """The refusal suggests a similar logger, or lists all."""
     known = Levels()
     assert known.problem("core.engine", "debug") is None
@@ -100,7 +100,7 @@ def test_a_logger_that_is_not_there_is_refused() -> None:
 
 
 def test_lines_about_acts_are_written_at_any_level(written: list[str]) -> None:
-    """Lines of operator actions are written at every level, and the audit logger takes no level."""
+    """Lines about acts of operators are written at every level, and the audit logger accepts no level."""
     audit = structlog.get_logger(AUDIT)
     for name in ("", "core", "core.admin"):
         levels().set(name, "error")
@@ -111,7 +111,7 @@ def test_lines_about_acts_are_written_at_any_level(written: list[str]) -> None:
 
 
 @pytest.mark.parametrize("stderr", ["closed", "none"])
-def test_a_stderr_that_is_gone_fails_nobody(
+def test_a_missing_stderr_is_no_failure(
     written: list[str], monkeypatch: pytest.MonkeyPatch, stderr: str
 ) -> None:
     """An embedded server continues if stderr cannot be written."""
@@ -133,12 +133,12 @@ def test_the_loggers_are_those_of_the_source() -> None:
 
 
 def level_of(known: Levels, name: str) -> str:
-    """Lowest level that a logger writes."""
+    """The lowest level that a logger writes."""
     return logging.getLevelName(known.threshold(name).number).lower()
 
 
-def test_the_most_talkative_rm_counts() -> None:
-    """The most verbose request of all RMs counts, and ends with its RM."""
+def test_the_most_verbose_rm_counts() -> None:
+    """The most verbose request of all RMs is in force, and ends with its RM."""
     known = Levels()
     known.begin("info")
     known.want("a", {"core.scheduler": "debug"})
@@ -153,7 +153,7 @@ def test_the_most_talkative_rm_counts() -> None:
     assert level_of(known, "core.engine") == "info"
 
 
-def test_what_an_operator_gives_counts_whatever_rms_want() -> None:
+def test_the_level_of_an_operator_overrides_rms() -> None:
     """An operator's level overrides requests of RMs, until it is reset."""
     known = Levels()
     known.begin("info")
@@ -169,8 +169,8 @@ def test_what_an_operator_gives_counts_whatever_rms_want() -> None:
     assert level_of(known, TURNS) == known.of_others() == "debug"
 
 
-def test_what_rms_want_is_for_loggers_that_speak_later(written: list[str]) -> None:
-    """A request of an RM also holds for loggers that are used later."""
+def test_requests_of_rms_apply_to_later_loggers(written: list[str]) -> None:
+    """A request of an RM also applies to loggers that are used later."""
     levels().want("a", {"core": "debug"})
     try:
         structlog.get_logger("core.of_no_table").debug("wanted")

@@ -48,7 +48,7 @@ def lines(drops: Drops) -> Lines:
     return Lines(drops)
 
 
-def test_text_of_peers_stays_inside_its_line() -> None:
+def test_texts_of_peers_stay_inside_their_line() -> None:
     """Line breaks, control characters and characters that change the direction of text are escaped."""
     line = rendered({"event": "e", "text": FORGED, FORGED: 1})
     assert line.isascii()
@@ -78,14 +78,14 @@ def test_no_line_is_longer_than_the_limit(value: object) -> None:
     assert list(json.loads(line).items())[:2] == [("event", "e"), ("level", "info")]
 
 
-def test_a_short_line_is_whole() -> None:
+def test_a_short_line_is_complete() -> None:
     """A line within the bound is not cut."""
     entry = {"event": "e", "text": "x" * MAX_TEXT, "items": list(range(200)), "no": None, "f": 0.5}
     assert json.loads(rendered(entry)) == entry
 
 
 def test_a_traceback_has_no_values_of_variables(lines: Lines) -> None:
-    """Tracebacks do not contain values of variables, which hold texts of RMs."""
+    """Tracebacks do not contain values of variables, which may have texts of RMs."""
 
     def fail(secret: str) -> None:
         raise RuntimeError(f"the length is {len(secret)}")
@@ -99,8 +99,8 @@ def test_a_traceback_has_no_values_of_variables(lines: Lines) -> None:
     assert "a secret of an RM" not in line
 
 
-def test_a_value_without_text_drops_the_line_and_fails_nobody(lines: Lines, drops: Drops) -> None:
-    """The line is counted as dropped, and the caller continues."""
+def test_a_value_without_text_drops_its_line_only(lines: Lines, drops: Drops) -> None:
+    """A line that cannot be converted is counted as dropped, and the caller continues."""
     with pytest.raises(structlog.DropEvent):
         lines(None, "info", {"event": "e", "value": Unprintable()})
     assert drops.totals()["unprintable"] == 1
@@ -108,8 +108,8 @@ def test_a_value_without_text_drops_the_line_and_fails_nobody(lines: Lines, drop
     assert drops.totals()["unprintable"] == 2
 
 
-def test_every_kind_has_an_allowance_of_its_own(lines: Lines, drops: Drops) -> None:
-    """Excess lines of one kind are dropped and counted; lines of another kind are written."""
+def test_every_kind_has_its_own_allowance(lines: Lines, drops: Drops) -> None:
+    """Excess lines of one kind are dropped and counted; lines of other kinds are written."""
     said = [lines.foreign("loud", "error", "e") for _ in range(FOREIGN.burst + 1000)]
     assert all(said[: FOREIGN.burst])
     assert not all(said)
@@ -123,7 +123,7 @@ def test_every_kind_has_an_allowance_of_its_own(lines: Lines, drops: Drops) -> N
 
 
 def test_own_lines_are_limited_for_each_event(lines: Lines, drops: Drops) -> None:
-    """The server's own lines have a larger, bounded allowance."""
+    """The server's own lines have a larger allowance for each event, which is bounded, too."""
     for _ in range(OWN.burst):
         assert lines(None, "info", {"event": "stream opened"})
     while not drops.totals()["rate"]:
@@ -133,7 +133,7 @@ def test_own_lines_are_limited_for_each_event(lines: Lines, drops: Drops) -> Non
     assert [(d.kind, d.reason) for d in drops.take_unlogged()] == [("stream opened", Reason.RATE)]
 
 
-def test_an_allowance_comes_back_with_time() -> None:
+def test_an_allowance_refills_with_time() -> None:
     """An allowance refills with time, up to the burst."""
     now = 0.0
     limits = Limits(lambda: now)
@@ -149,8 +149,8 @@ def test_an_allowance_comes_back_with_time() -> None:
     assert admitted() == 3
 
 
-def test_kinds_without_end_share_an_allowance() -> None:
-    """The number of kinds with their own allowance is bounded."""
+def test_excess_kinds_share_an_allowance() -> None:
+    """Beyond a number of kinds further ones share an allowance."""
     limits = Limits(lambda: 0.0)
     allowance = Allowance(burst=1, per_second=0.0)
     kinds = [limits.admits(f"kind {number}", allowance) for number in range(MAX_KINDS + 10)]
@@ -158,7 +158,7 @@ def test_kinds_without_end_share_an_allowance() -> None:
 
 
 def written(lines: Lines, times: int, logger: Any = None, **entry: Any) -> int:
-    """Number of lines written of `count`."""
+    """The number of lines written for these times."""
     count = 0
     for _ in range(times):
         with contextlib.suppress(structlog.DropEvent):
@@ -166,7 +166,7 @@ def written(lines: Lines, times: int, logger: Any = None, **entry: Any) -> int:
     return count
 
 
-def test_the_lines_of_one_rm_leave_those_of_another(lines: Lines, drops: Drops) -> None:
+def test_each_rm_has_its_own_allowance(lines: Lines, drops: Drops) -> None:
     """Each RM, caller and host has a separate allowance for each event."""
     flood = 2 * OF_ONE.burst
     assert written(lines, flood, rm_id="loud") < flood
@@ -180,7 +180,7 @@ def test_the_lines_of_one_rm_leave_those_of_another(lines: Lines, drops: Drops) 
     assert drops.totals()["rate"] > 0
 
 
-def test_all_rms_together_have_an_end() -> None:
+def test_lines_of_all_rms_are_bounded_together() -> None:
     """The lines of one kind are bounded for all RMs together."""
     limits = Limits(lambda: 0.0)
     admitted = sum(
@@ -192,8 +192,8 @@ def test_all_rms_together_have_an_end() -> None:
     assert limits.admits_from("rm 0", "another", OF_ONE, OF_ALL)
 
 
-def test_causes_without_end_share_an_allowance() -> None:
-    """The number of causes is bounded, and quiet causes are dropped."""
+def test_excess_causes_share_an_allowance() -> None:
+    """Beyond a number of causes further ones share an allowance, and quiet causes are dropped."""
     now = 0.0
     limits = Limits(lambda: now)
     one = Allowance(burst=2, per_second=1.0)
@@ -207,8 +207,8 @@ def test_causes_without_end_share_an_allowance() -> None:
     assert admitted(MAX_CAUSES - 1) == MAX_CAUSES - 1
 
 
-def test_callers_do_not_silence_each_others_acts(lines: Lines) -> None:
-    """Lines of operator actions are limited for each caller alone."""
+def test_callers_have_separate_allowances_for_acts(lines: Lines) -> None:
+    """Lines about acts of operators are limited for each caller separately."""
     audit = Levels().logger(AUDIT, print)
     assert audit.name == AUDIT
     flood = OWN.burst + 100
@@ -216,8 +216,8 @@ def test_callers_do_not_silence_each_others_acts(lines: Lines) -> None:
     assert written(lines, 10, audit, by="operator", peer="ipv4:10.0.0.1:5000") == 10
 
 
-def test_loggers_of_libraries_fail_nobody(lines: Lines, drops: Drops) -> None:
-    """Invalid arguments of a library's record cost only the line."""
+def test_invalid_records_of_libraries_are_no_failure(lines: Lines, drops: Drops) -> None:
+    """Invalid arguments in a library's record cost only that line."""
     said: list[dict[str, Any]] = []
     strays = Strays(lines, lambda line: said.append(json.loads(line)))
     logger = logging.Logger("peer")

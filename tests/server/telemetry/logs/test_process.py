@@ -20,7 +20,7 @@ from support.server.process_log import Log, entry_of, full_disk, pipe
 from support.server.server_process import PROGRAM, ServerProcess
 
 NOISY = Path(__file__).parents[3] / "support" / "server" / "noisy.py"
-# Messages of gRPC's own library are wanted, also where the wheel is installed that takes its place.
+# Messages of gRPC's own library are needed, even where our wheel is installed, which replaces it.
 FLAGS = ("--log-level", "info", "--transport", "grpc")
 ANY_PORT = "127.0.0.1:0"
 CLOSED_STDERR = ("sh", "-c", 'exec "$@" 2>&-', "sh", *PROGRAM)
@@ -36,7 +36,7 @@ async def logged(program: Sequence[str] = PROGRAM) -> AsyncIterator[tuple[Server
 
 
 async def provoke(target: str, times: int) -> None:
-    """Have the server log a line this number of times: an RM registers with an invalid configuration.
+    """Let the server log a line this number of times: an RM registers with an invalid configuration.
 
     The text of the refusal is as long as the server allows.
     """
@@ -76,14 +76,14 @@ async def until_dropped(server: ServerProcess, reason: str) -> None:
 
 
 async def goes_on(server: ServerProcess) -> None:
-    """Check that the server places an ask, and stops in order."""
+    """Check that the server places an ask, and stops after its drain."""
     await place(server.target)
     assert await get(server, "/livez") == (200, "ok\n")
     assert await server.stop() == 0
 
 
 @pytest.mark.slow
-async def test_a_log_that_nobody_reads_stops_nobody() -> None:
+async def test_an_unread_log_blocks_nothing() -> None:
     """With a full pipe as stderr the server schedules, and stops on request."""
     with pipe() as (read, write):
         async with ServerProcess(*FLAGS, http=ANY_PORT, stderr=write.fileno()) as server:
@@ -102,7 +102,7 @@ async def test_a_log_that_nobody_reads_stops_nobody() -> None:
 @pytest.mark.parametrize(
     ("stderr", "reason"), [("missing", "closed"), ("unread", "closed"), ("full disk", "no_space")]
 )
-async def test_stderr_in_a_bad_way_stops_nobody(stderr: str, reason: str) -> None:
+async def test_an_unusable_stderr_blocks_nothing(stderr: str, reason: str) -> None:
     """Lines that cannot be written are dropped and counted, and the server continues."""
     program = CLOSED_STDERR if stderr == "missing" else PROGRAM
     with pipe() as (read, write), full_disk() as full:
@@ -120,7 +120,7 @@ async def test_stderr_in_a_bad_way_stops_nobody(stderr: str, reason: str) -> Non
 
 @pytest.mark.slow
 async def test_a_peer_cannot_forge_a_line() -> None:
-    """Texts of a raw client appear in the log inside strings only, on both ports."""
+    """Texts of a raw client are only inside strings of the log, on both ports."""
     forged = 'x\n{"event": "registered", "rm_id": "forged"}\r\x1b[31m\x00\x7f\u2028\u202e'
     async with logged() as (server, log):
         async with raw_connection(server.target) as peer:
@@ -146,8 +146,8 @@ async def test_a_peer_cannot_forge_a_line() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("verbosity", "is_told"), [("NONE", False), ("DEBUG", True)])
-async def test_what_grpc_says_is_up_to_its_own_variable(verbosity: str, *, is_told: bool) -> None:
-    """GRPC_VERBOSITY is respected, and its messages become lines."""
+async def test_messages_of_grpc_depend_on_its_own_variable(verbosity: str, *, is_told: bool) -> None:
+    """GRPC_VERBOSITY is respected, and the messages of gRPC become lines."""
     async with logged(("env", f"GRPC_VERBOSITY={verbosity}", *PROGRAM)) as (server, log):
         for sent in (goaway("text"), headers(b"\xff" * 8)):
             async with raw_connection(server.target) as peer:
@@ -175,7 +175,7 @@ async def test_a_flood_of_messages_is_cut_and_counted() -> None:
 
 
 @pytest.mark.slow
-async def test_all_that_a_process_says_becomes_lines() -> None:
+async def test_all_output_of_a_process_becomes_lines() -> None:
     """Loggers, warnings, failing threads and callbacks, and text on descriptor 2 become lines."""
     with pipe() as (read, write):
         process = await asyncio.create_subprocess_exec(

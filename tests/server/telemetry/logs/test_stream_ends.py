@@ -29,11 +29,11 @@ def logs() -> Any:
         yield lines
 
 
-async def test_a_goodbye_is_told(logs: list[Any], session: RawSession) -> None:
-    """The line has the peer, the reason and both directions."""
+async def test_a_goodbye_is_logged(logs: list[Any], session: RawSession) -> None:
+    """The line has the peer, the reason and the data of both directions."""
     call, _ = await session.begin()
     await session.send(call, goodbye=sp.Goodbye())
-    written = 1  # the welcome; then the goodbye may be acknowledged
+    written = 1  # The welcome, and perhaps an acknowledgement of the goodbye.
     while await call.read() is not None:
         written += 1
     assert (await call.ending())[0] is grpc.StatusCode.OK
@@ -46,8 +46,8 @@ async def test_a_goodbye_is_told(logs: list[Any], session: RawSession) -> None:
     assert min(line["bytes_read"], line["bytes_written"]) > 0
 
 
-async def test_a_protocol_fault_is_told(logs: list[Any], session: RawSession) -> None:
-    """The reason is that of the answer to the RM."""
+async def test_a_violation_of_the_protocol_is_logged(logs: list[Any], session: RawSession) -> None:
+    """The line has the reason of the answer to the RM."""
     call, _ = await session.begin()
     await session.send(call, hello=sp.Hello())
     assert (await call.ending())[1] == "a stream has one Hello only"
@@ -55,8 +55,8 @@ async def test_a_protocol_fault_is_told(logs: list[Any], session: RawSession) ->
     assert reason == "INVALID_ARGUMENT: a stream has one Hello only"
 
 
-async def test_a_client_that_goes_is_told(logs: list[Any], shim: Shim) -> None:
-    """A cancelled stream, or a lost connection, ends by its client."""
+async def test_a_disconnected_client_is_logged(logs: list[Any], shim: Shim) -> None:
+    """A cancelled stream and a lost connection are logged as ended by the client."""
     await shim.register()
     call = shim.open("UpdateNode")
     await shim.nodes(call, node("n1", vcore=1))
@@ -64,8 +64,8 @@ async def test_a_client_that_goes_is_told(logs: list[Any], shim: Shim) -> None:
     assert (await closed(logs))["reason"] == "its client has gone"
 
 
-async def test_a_stream_that_its_rm_ends_is_told(logs: list[Any], shim: Shim) -> None:
-    """An RM of `si.v1` ends a stream by closing its side."""
+async def test_a_stream_ended_by_its_rm_is_logged(logs: list[Any], shim: Shim) -> None:
+    """An RM of `si.v1` ends a stream by closing its side, which is logged."""
     await shim.register()
     call = shim.open("UpdateNode")
     await call.send(si.NodeRequest(rmID="rm", nodes=[node("n1", vcore=1)]))

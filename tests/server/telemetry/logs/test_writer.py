@@ -50,8 +50,8 @@ def reader(fd: int, lines: list[str]) -> threading.Thread:
 
 
 @pytest.mark.parametrize("blocking", [True, False])
-def test_what_nobody_reads_is_dropped_beyond_the_bound(start: Start, drops: Drops, *, blocking: bool) -> None:
-    """A full pipe blocks no caller; once read, it has the queued lines and the count of dropped ones."""
+def test_unread_lines_are_dropped_beyond_the_bound(start: Start, drops: Drops, *, blocking: bool) -> None:
+    """A full pipe blocks no caller; its reader later gets the queued lines and the number of dropped ones."""
     with pipe() as (read, write):
         os.set_blocking(write.fileno(), blocking)
         writer = start(write.fileno())
@@ -74,8 +74,8 @@ def test_what_nobody_reads_is_dropped_beyond_the_bound(start: Start, drops: Drop
     )
 
 
-def test_lines_about_acts_have_room_where_there_is_none(start: Start, drops: Drops) -> None:
-    """A queue full of other lines accepts as many lines of operator actions, and no more."""
+def test_lines_about_acts_fit_into_a_full_queue(start: Start, drops: Drops) -> None:
+    """A queue full of other lines accepts as many lines about acts of operators, and no more."""
     with pipe() as (read, write):
         writer = start(write.fileno())
         for _ in range(1000):
@@ -93,19 +93,19 @@ def test_lines_about_acts_have_room_where_there_is_none(start: Start, drops: Dro
 
 
 def test_the_queue_is_bounded_in_bytes_too(start: Start, drops: Drops) -> None:
-    """A few long lines fill the queue as many short ones do."""
+    """A few long lines fill the queue like many short ones."""
     with pipe() as (read, write):
         writer = start(write.fileno())
         for _ in range(5):
             writer.write("x" * 6_000)
-        # One is being written or waits, one more may wait; the rest finds no room.
+        # One line is being written, and one or two more are queued; the others do not fit.
         assert drops.totals()["queue_full"] >= 3
         read.close()
         writer.close(PATIENCE)
 
 
-def test_the_end_waits_for_a_bounded_time(start: Start, drops: Drops) -> None:
-    """Without a reader the writer is abandoned with its queue."""
+def test_the_stop_takes_bounded_time(start: Start, drops: Drops) -> None:
+    """Without a reader the writer stops after a time, with lines in its queue."""
     with pipe() as (read, write):
         writer = start(write.fileno())
         writer.write("x" * 8_000)
@@ -120,8 +120,8 @@ def test_the_end_waits_for_a_bounded_time(start: Start, drops: Drops) -> None:
 
 
 @pytest.mark.parametrize("reason", ["no_space", "closed", "write_failed"])
-def test_what_cannot_be_written_is_counted(start: Start, drops: Drops, reason: str) -> None:
-    """A full disk, a closed pipe and an invalid descriptor cost only lines."""
+def test_lines_that_cannot_be_written_are_counted(start: Start, drops: Drops, reason: str) -> None:
+    """A full disk, a closed pipe and an invalid descriptor cost lines only."""
     with pipe() as (read, write), full_disk() as full, sealed() as other:
         read.close()
         fd = {"no_space": full, "closed": write.fileno(), "write_failed": other}[reason]
@@ -140,8 +140,8 @@ def test_without_stderr_everything_is_dropped(start: Start, drops: Drops) -> Non
     assert drops.totals()["closed"] == 1
 
 
-def test_a_torn_line_does_not_spoil_the_next(start: Start, drops: Drops, tmp_path: Path) -> None:
-    """A reader that returns after an incomplete line finds whole lines."""
+def test_an_incomplete_line_does_not_affect_the_next(start: Start, drops: Drops, tmp_path: Path) -> None:
+    """A reader that returns after an incomplete line gets complete lines."""
     path = tmp_path / "fifo"
     os.mkfifo(path)
     read = os.open(path, os.O_RDONLY | os.O_NONBLOCK)

@@ -40,7 +40,7 @@ class Collector:
         self.url = ""
 
     async def take(self, request: web.Request) -> web.Response:
-        """Keep the request."""
+        """Store the request, and accept or refuse it."""
         self.paths.append(request.path)
         self.requests.append(ExportTraceServiceRequest.FromString(await request.read()))
         return web.Response(status=self.status)
@@ -133,7 +133,7 @@ class Held(SpanExporter):
 
 
 def span(name: str = "s", rm_id: str = "") -> Span:
-    """An ended span, of an RM if named."""
+    """An ended span, of an RM if it is named."""
     made = Span(name, 1.0, None, {RM_ID: rm_id} if rm_id else {})
     made.end = 2.0
     return made
@@ -151,8 +151,8 @@ def names(exporter: Held) -> list[str]:
     return [each.name for each in exporter.taken]
 
 
-async def test_what_waits_is_bounded() -> None:
-    """The newest spans are dropped and counted while too many wait; others arrive in order."""
+async def test_waiting_spans_are_bounded() -> None:
+    """If too many spans wait, the newest are dropped and counted; the others arrive in order."""
     exporter, counts = Held(), TraceCounts()
     sending = begun(exporter, counts)
     for _ in range(BATCH):
@@ -184,8 +184,8 @@ async def test_one_rm_leaves_room_for_the_spans_of_others() -> None:
     assert names(exporter) == ["greedy"] * MAX_OF_RM + ["other", "greedy"]
 
 
-async def test_spans_are_made_where_they_are_exported() -> None:
-    """The loop notes spans, whose ids their children and links have; the thread makes them."""
+async def test_spans_are_made_by_the_export() -> None:
+    """The loop only records spans, with ids for children and links; the thread of the export makes them."""
     exporter, counts = Held(), TraceCounts()
     exporter.go.set()
     sending = begun(exporter, counts)
@@ -222,12 +222,12 @@ async def test_the_end_takes_bounded_time() -> None:
 
 
 def failed(counts: TraceCounts, number: int) -> bool:
-    """True if `count` spans failed to export."""
+    """True if this number of spans failed to export."""
     return counts.dropped[EXPORT_FAILED] == number
 
 
 @pytest.mark.slow
-async def test_failures_are_one_line_in_the_log() -> None:
+async def test_failures_are_logged_at_intervals() -> None:
     """A failing exporter is logged at intervals."""
 
     class Broken(Held):
@@ -249,7 +249,7 @@ async def test_failures_are_one_line_in_the_log() -> None:
 
 @pytest.mark.slow
 async def test_figures_are_scraped() -> None:
-    """A scrape has exported and dropped spans."""
+    """A scrape has the numbers of exported and dropped spans."""
     async with collecting() as collector:
         collector.status = 400
         settings = TraceSettings(endpoint=collector.url, sample=0.0)
@@ -287,9 +287,9 @@ async def test_a_server_that_was_never_started_has_no_thread_of_traces(
 
 
 def test_a_copy_of_the_process_has_no_thread_of_traces() -> None:
-    """A fork has one thread of ours, whatever the traces do in the parent.
+    """A forked process has one thread of ours, whatever the traces do in the parent.
 
-    The system may show another for a moment: libraries start some of their own in a fork.
+    The system may show another one for a moment, because libraries start some of their own in a fork.
     """
     sending = begun(Held(), TraceCounts())
     child = copied_process.start(lambda _: str(threading.active_count()).encode(), 10)

@@ -58,7 +58,7 @@ async def test_the_turn_that_places_a_traced_ask_is_traced() -> None:
         assert turn.start_time <= turn.end_time
 
 
-async def test_turns_in_which_something_happens_are_traced_by_the_share() -> None:
+async def test_turns_with_effects_are_sampled() -> None:
     """With a sampling rate of 1 each turn with an effect is traced."""
     async with tracing(sample=1.0) as traced, connected(traced.server) as channel:
         shim = Shim(channel)
@@ -150,8 +150,8 @@ async def test_a_replay_that_never_ends_is_an_error() -> None:
         assert len(traced.spans("replay")) == 2
 
 
-async def test_a_defect_of_the_traces_ends_them_and_nothing_else() -> None:
-    """After a defect the RM is still served, and the log has the defect once."""
+async def test_a_defect_of_the_traces_ends_them_only() -> None:
+    """After a defect of the traces the RM is still served, and the log has the defect once."""
     async with tracing() as traced, connected(traced.server) as channel:
         shim = Shim(channel)
         calls = await shim.set_up()
@@ -170,8 +170,8 @@ async def test_a_defect_of_the_traces_ends_them_and_nothing_else() -> None:
         assert not traced.spans("configuration")
 
 
-async def test_a_defect_around_a_configuration_is_nobody_elses() -> None:
-    """A defect of traces does not reach configurations or reloads."""
+async def test_a_defect_around_a_configuration_does_not_affect_it() -> None:
+    """A defect of the traces does not affect configurations and reloads."""
     async with tracing() as traced:
         tracer = traced.server.tracing
         assert tracer is not None
@@ -184,8 +184,8 @@ async def test_a_defect_around_a_configuration_is_nobody_elses() -> None:
         assert not traced.spans("reload")
 
 
-async def test_a_defect_of_looks_at_asks_is_logged_and_ends_the_traces() -> None:
-    """A defect of the looks is logged at once."""
+async def test_a_defect_in_observing_asks_is_logged_and_ends_the_traces() -> None:
+    """A defect while asks are observed is logged at once, and ends the traces."""
 
     def broken(*_: str) -> None:
         raise RuntimeError("broken")

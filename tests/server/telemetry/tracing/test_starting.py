@@ -9,7 +9,7 @@ from support.patience import PATIENCE
 
 
 def run(program: str) -> str:
-    """Output of a program."""
+    """The output of a program."""
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE
     )

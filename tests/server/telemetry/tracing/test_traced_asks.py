@@ -126,7 +126,7 @@ async def test_an_ask_is_a_span_in_the_trace_of_its_caller(traced: Traced, shim:
 
 
 async def test_the_metadata_of_the_stream_is_for_asks_without_a_context(traced: Traced, shim: Shim) -> None:
-    """The tag of an ask overrides the context of its call, in any case of letters."""
+    """The tag of an ask, in any case of letters, overrides the context of its call."""
     metadata = [("traceparent", traceparent()), ("tracestate", "vendor=1")]
     calls = await cluster(shim, metadata=metadata)
     await shim.nodes(calls[1], node("n", vcore=1000))
@@ -160,7 +160,7 @@ async def test_a_caller_decides_whether_its_asks_are_traced(shim: Shim, traced: 
     assert about(span)["allocation_key"] == "yes"
 
 
-async def test_asks_without_a_context_are_traced_by_the_share() -> None:
+async def test_asks_without_a_context_are_sampled() -> None:
     """At a rate of 1 each ask is a root span, unless its caller is not sampled."""
     async with tracing(sample=1.0) as traced, connected(traced.server) as channel:
         shim = Shim(channel)
@@ -207,8 +207,8 @@ async def test_a_refused_ask_is_an_error(traced: Traced, shim: Shim) -> None:
     assert not span.status.is_ok
 
 
-async def test_an_ask_that_its_rm_takes_back_ends(traced: Traced, shim: Shim) -> None:
-    """An ask ends when its RM releases it, removes the application or registers again."""
+async def test_the_span_of_a_released_ask_ends(traced: Traced, shim: Shim) -> None:
+    """The span of an ask ends when its RM releases it, removes the application or registers again."""
     calls = await cluster(shim)
     await shim.ask(calls[0], *(traced_ask(key) for key in "abc"))
     for key in "abc":
@@ -230,10 +230,8 @@ async def test_an_ask_that_its_rm_takes_back_ends(traced: Traced, shim: Shim) ->
     assert outcomes == {"a": "released", "b": "gone", "c": "gone", "d": "rm gone"}
 
 
-async def test_what_runs_already_and_what_is_sent_again_has_no_second_span(
-    traced: Traced, shim: Shim
-) -> None:
-    """Only asks new to the core have spans."""
+async def test_repeated_asks_and_allocations_have_no_second_span(traced: Traced, shim: Shim) -> None:
+    """Only asks that are new to the core have spans."""
     calls = await cluster(shim)
     await shim.nodes(calls[1], node("n", vcore=1000))
     await shim.ask(calls[0], traced_ask("k"), traced_ask("there", nodeID="n"))
@@ -277,8 +275,8 @@ async def test_a_check_by_the_rm_is_a_span_below_that_of_the_ask(
     assert reasons(span) == ["WAITS_FOR_ANSWER"]
 
 
-async def test_an_ask_that_never_gets_to_the_core_ends() -> None:
-    """An ask that does not reach the core ends after some seconds, and makes room."""
+async def test_the_span_of_a_lost_ask_ends() -> None:
+    """The span of an ask that does not reach the core ends after some seconds, and makes room."""
     clock = VirtualClock()
     async with tracing(clock=clock) as traced, connected(traced.server) as channel:
         session = RawSession(channel)
@@ -298,7 +296,7 @@ async def test_an_ask_that_never_gets_to_the_core_ends() -> None:
         assert tracer.counts.followed == 0
 
 
-async def test_so_many_asks_are_followed_and_no_more(traced: Traced, shim: Shim) -> None:
+async def test_the_number_of_followed_asks_is_bounded(traced: Traced, shim: Shim) -> None:
     """Asks beyond the bound of an RM are scheduled, and counted as not followed."""
     calls = await cluster(shim)
     tags = {"licorne/traceparent": traceparent()}
@@ -311,7 +309,7 @@ async def test_so_many_asks_are_followed_and_no_more(traced: Traced, shim: Shim)
     assert counts.followed == MAX_OF_RM
 
 
-async def test_the_last_changes_of_an_ask_that_waits_for_long_are_kept(traced: Traced, shim: Shim) -> None:
+async def test_the_last_events_of_a_long_span_are_kept(traced: Traced, shim: Shim) -> None:
     """A span keeps its last events, in bounded memory."""
     calls = await cluster(shim)
     await shim.nodes(calls[1], node("small", vcore=150), closed("other", vcore=1000))
@@ -331,8 +329,8 @@ async def test_the_last_changes_of_an_ask_that_waits_for_long_are_kept(traced: T
     assert last == [name for _, name in ways][-len(last) :]
 
 
-async def test_asks_of_an_rm_that_is_gone_end_with_it(traced: Traced, shim: Shim) -> None:
-    """Each span ends at the removal of its RM, and no ask of it is followed any more."""
+async def test_spans_of_a_removed_rm_end(traced: Traced, shim: Shim) -> None:
+    """The spans of a removed RM end with it, and none of its asks are followed any more."""
     calls = await cluster(shim)
     await shim.ask(calls[0], *(traced_ask(f"k{n}", vcore=1) for n in range(50)))
     tracer = traced.server.tracing
@@ -344,8 +342,8 @@ async def test_asks_of_an_rm_that_is_gone_end_with_it(traced: Traced, shim: Shim
     assert not tracer.asks.has(RmId("rm"))
 
 
-async def test_an_ask_that_wants_very_much_has_some_of_it_in_its_span(traced: Traced, shim: Shim) -> None:
-    """The first resources are named; identity and outcome always have room."""
+async def test_a_span_has_some_of_very_many_resources(traced: Traced, shim: Shim) -> None:
+    """The span has the first resources of the ask; identity and outcome always fit."""
     calls = await cluster(shim)
     wanted = resource(**{f"kind{number:03}": 1 for number in range(300)})
     await shim.ask(calls[0], traced_ask("k", app_id="nobody", resourcePerAlloc=wanted))

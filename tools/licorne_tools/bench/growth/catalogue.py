@@ -192,7 +192,7 @@ DIMENSIONS = {dimension.name: dimension for dimension in ALL}
 
 LEAST_ROUNDS, MOST_ROUNDS = 3, 20
 ENOUGH_SECONDS = 1.0
-"""CPU seconds after which no more than the minimum number of rounds is made."""
+"""CPU seconds after which no further round is started beyond `LEAST_ROUNDS`."""
 
 
 def main(name: str, size: str) -> None:
@@ -208,9 +208,9 @@ def main(name: str, size: str) -> None:
 
 
 def best(dimension: Dimension, size: int, work: int) -> dict[str, float | str]:
-    """Microseconds for an allocation and for an ask: the minimum of several rounds.
+    """Microseconds per allocation and per ask: the minimum of several rounds.
 
-    Other work of the machine can only make a round longer.
+    The minimum counts, because other work of the machine can only make a round slower.
 
     Raises:
         BenchError: the world has failed.

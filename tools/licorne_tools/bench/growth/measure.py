@@ -16,8 +16,8 @@ WORK = 10_000
 """Default number of allocations measured at each size."""
 
 PER_TENFOLD = 0.5
-"""Share of the first cost by which the cost may rise with each tenfold of the size: so log n grows from 100
-to 1,000, and it doubles up to 10,000.
+"""Share of the first cost by which the cost may rise with each tenfold of the size. This is the growth of
+log n from 100 to 1,000; at 10,000 it has doubled.
 """
 
 Measure = Callable[[int, int], Cost]
@@ -26,9 +26,9 @@ Measure = Callable[[int, int], Cost]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dimension:
-    """A quantity that grows.
+    """A quantity that grows, such as the number of asks.
 
-    `note` is the reason why the cost grows. The report shows it if the cost grows faster than log n.
+    `note` explains the growth of the cost. The report shows it if the cost grows faster than log n.
     """
 
     name: str
@@ -40,12 +40,12 @@ class Dimension:
 
 
 def allowed(first: int, last: int) -> float:
-    """The allowed factor of the cost: that by which log n grows from the first size to the last."""
+    """The allowed factor of the cost from the first size to the last."""
     return 1 + PER_TENFOLD * log10(last / first)
 
 
 def built(build: Callable[[int, int], World], act: Callable[[World], None] = place) -> Measure:
-    """A measurement of `act` in the world created by `build`, whose creation is not measured."""
+    """A measurement of `act` in the world that `build` creates; the creation is not measured."""
 
     def measure(size: int, work: int) -> Cost:
         world = build(size, work)
@@ -61,7 +61,7 @@ def built(build: Callable[[int, int], World], act: Callable[[World], None] = pla
 
 
 LIMIT_SECONDS = 600.0
-"""Maximum number of seconds for all rounds of a size. The slowest takes a tenth of it."""
+"""Maximum number of seconds for all rounds of a size, ten times what the slowest needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,9 +132,9 @@ class Growth:
 
 
 def grown(dimension: Dimension, runs: int = 1, tell: Callable[[Point], None] = lambda _: None) -> Growth:
-    """Measure a dimension; the minimum of each figure over all runs counts.
+    """Measure a dimension `runs` times. Every new point is passed to `tell`.
 
-    The sizes are measured in turn, so that slow times of the machine affect all of them.
+    The sizes are measured in turn, so that a slow phase of the machine affects all of them.
 
     Raises:
         BenchError: a process has failed.

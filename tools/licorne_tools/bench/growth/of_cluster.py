@@ -37,18 +37,18 @@ ROOM = 100_000
 """Milli-cores of a node that is nearly full."""
 
 HIGH = 10
-"""The priority of the asks ahead."""
+"""The priority of asks that are ahead of all others."""
 
 AHEAD = 10
-"""Number of applications among which the asks ahead are distributed."""
+"""Number of applications of the asks with `HIGH` priority."""
 
 RELEASES = 100
 OLD_ENOUGH = 5.0
-"""A time in seconds, longer than an ask that fits nowhere waits for its reservation (spec § 8.5)."""
+"""Seconds, more than the age at which an ask that fits nowhere may reserve a node (spec § 8.5)."""
 
 
 def nodes(size: int, work: int) -> World:
-    """A world with `size` nodes that have room for all asks."""
+    """A world with `size` nodes, on which all asks fit."""
     world = World(config([leaf()]))
     world.add_nodes(size)
     world.waiting = asks_of(running(world, [application("app")]), work)
@@ -62,7 +62,7 @@ def waiting_sizes(size: int, work: int) -> World:
     """
     count = min(RELEASES, work)
     world = World(config([leaf()]))
-    # Nodes are the blocker, not the maximum of root: half an ask's room is left.
+    # Half an ask's resources remain free, so that nodes block the asks and not the maximum of root.
     world.add_nodes(count, {"vcore": ROOM * 3 // 2, "memory": ROOM * MI})
     world.add_applications([application("app")])
     world.take(asks_of(["app"], count, [AskClass.of({"vcore": ROOM, "memory": MI})]))
@@ -74,7 +74,7 @@ def waiting_sizes(size: int, work: int) -> World:
 
 
 def release_each(world: World) -> None:
-    """Release the allocations of the full cluster one by one, and let the core decide each time."""
+    """Release the allocations of the full cluster one by one, and let the core decide after each."""
     for full in asks_of(["app"], world.wanted):
         one = ReleaseRequest(app_id=full.app_id, key=full.key)
         world.handle(UpdateAllocations(rm_id=world.rm_id, releases=[one]))
@@ -82,9 +82,9 @@ def release_each(world: World) -> None:
 
 
 def reports(size: int, work: int) -> Cost:
-    """Asks of one size that fit nowhere, until each has been reported to the RM.
+    """Measure asks of one size that fit nowhere, until each has been reported to the RM.
 
-    Reports count in place of allocations.
+    Reports are counted as allocations.
     """
     world = World(config([leaf()]))
     world.add_nodes()
@@ -107,9 +107,9 @@ def reports(size: int, work: int) -> Cost:
 
 
 def unplaceable(size: int, work: int) -> World:
-    """Asks that fit nowhere, each of another size, ahead of all others.
+    """Asks that fit nowhere, each of a different size, ahead of all others.
 
-    Half of them are in the application of the fitting asks, and half in earlier applications.
+    Half of them are in the same application as the asks that fit, and half in earlier applications.
     """
     world = World(config([leaf()]))
     world.add_nodes()
@@ -146,7 +146,7 @@ def _too_large(ahead: list[str], app: str, count: int) -> list[Ask]:
 def reservations(size: int, work: int) -> World:
     """Asks with reserved nodes, while others are placed on the other nodes."""
     world = World(config([leaf()]))
-    # A half full node has no room for a large ask, but has room for many small ones.
+    # A large ask does not fit on a half full node, but many small asks do.
     world.add_nodes(max(size, work) * 6 // 5, {"vcore": ROOM, "memory": ROOM * MI})
     *ahead, app = running(world, [application(name) for name in numbered("app", AHEAD + 1)])
     half = AskClass.of({"vcore": ROOM * 3 // 5, "memory": MI})
@@ -161,7 +161,7 @@ def reservations(size: int, work: int) -> World:
 
 
 MEMBERS = 10
-"""Number of members of each gang, or number of gangs, while the other number grows."""
+"""Members of each gang while the number of gangs grows; number of gangs while their size grows."""
 
 FEW_NODES = 10
 
@@ -186,17 +186,17 @@ def accepting(effect: Effect) -> Iterable[Command]:
 
 
 def gangs(size: int, _: int) -> World:
-    """Gangs, each of a few members."""
+    """`size` gangs of a few members each."""
     return _with_gangs(size, MEMBERS)
 
 
 def members(size: int, _: int) -> World:
-    """A few gangs of many members."""
+    """A few gangs of `size` members each."""
     return _with_gangs(MEMBERS, size)
 
 
 def _with_gangs(count: int, size: int) -> World:
-    """Gangs that `come_together` places."""
+    """`count` gangs of `size` members each, for `come_together`."""
     world = World(config([leaf()]))
     world.hear = confirming
     world.add_nodes()
@@ -234,7 +234,7 @@ def confirming(effect: Effect) -> Iterable[Command]:
 
 
 def idle_rms(size: int, work: int) -> World:
-    """RMs with nodes and without asks, in addition to the busy one."""
+    """RMs with nodes but without asks, in addition to a busy RM."""
     text = config([leaf()])
     world = World(text)
     for name in numbered("idle", size):

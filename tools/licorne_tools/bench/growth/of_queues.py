@@ -1,4 +1,4 @@
-"""Worlds with growing queues and content: asks, applications, users and groups."""
+"""Worlds with growing numbers of queues, asks, applications, users and groups."""
 
 import json
 from collections.abc import Callable
@@ -86,10 +86,10 @@ KINDS = 16
 """Maximum number of resource types."""
 
 EACH = 10
-"""Minimum number of asks of each application or size, because the first one costs more than the others."""
+"""Minimum number of asks of each application or size, because the first ask costs more than the others."""
 
 STRIDE = 7919
-"""A prime whose multiples, taken modulo the size, are in no order."""
+"""A prime whose multiples modulo the size are unordered."""
 
 
 def in_one_leaf(count: int = 1, sort: str = "fifo") -> tuple[World, list[str]]:

@@ -23,10 +23,10 @@ LIMIT_SECONDS = 600.0
 
 
 def watchers(size: int, work: int) -> Cost:
-    """CPU of the server while watchers follow the events of asks, until all have seen all events.
+    """Measure the server's CPU while `size` watchers read the events of asks, until each has read all.
 
     Raises:
-        BenchError: the server failed at its task.
+        BenchError: the server failed.
         ServerFailed: the server did not start, or ended early.
     """
     return asyncio.run(_watched(size, work))

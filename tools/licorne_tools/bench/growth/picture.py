@@ -1,4 +1,4 @@
-"""The picture of growth: a small one for each dimension, all on the same scale.
+"""The picture of growth: a small chart for each dimension, all on the same scale.
 
 Needs matplotlib, of the extra `report`.
 """
@@ -20,15 +20,15 @@ HEADING = (
 )
 COLUMNS = 5
 WIDTH, HEIGHT = 2.3, 1.95
-"""Size of each of the small pictures, in inches."""
+"""Size of each chart in inches."""
 
 BOTTOM, TOP = 0.5, 4.0
-"""Factors at the edges. The last factor of a line that leaves at the top is beside its name."""
+"""Factors at the edges. If a line leaves at the top, its last factor is printed beside its name."""
 
 TICKS = (0.5, 1, 2, 4)
 CALM, FAST, ALLOWED = "#2b6cb0", "#c53030", "#e3efe3"
 TEXT = 36
-"""Maximum number of characters of a line above a picture."""
+"""Maximum number of characters of a line above a chart."""
 
 
 def drawing(growths: Sequence[Growth]) -> str:
@@ -47,7 +47,7 @@ def drawing(growths: Sequence[Growth]) -> str:
 
 
 def _one(axes: Axes, growth: Growth) -> None:
-    """The picture of one dimension."""
+    """The chart of one dimension."""
     sizes = [point.size for point in growth.points]
     axes.set_xscale("log")
     axes.set_yscale("log", base=2)
@@ -71,5 +71,5 @@ def _one(axes: Axes, growth: Growth) -> None:
 
 
 def _line(axes: Axes, curve: Curve, **how: Any) -> None:
-    """A curve; its colour shows if it grows too fast."""
+    """Draw a curve; its colour shows whether it grows too fast."""
     axes.plot(curve.sizes, curve.factors, color=CALM if curve.holds else FAST, **how)

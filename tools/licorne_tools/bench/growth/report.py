@@ -1,4 +1,4 @@
-"""Growth as a table, as JSON, and as a section of the page of figures with its picture."""
+"""Growth as a table, as JSON, and as a section of the page of figures, with a picture."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
@@ -18,7 +18,7 @@ HEADERS = (
 )
 NOTHING = "-"
 FASTER = "!"
-"""Mark of a factor: up to some size the cost grows faster than log n."""
+"""Mark of a factor if the cost grows faster than log n up to any size."""
 
 
 def table(growths: Iterable[Growth]) -> list[list[str]]:

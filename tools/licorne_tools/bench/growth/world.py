@@ -1,7 +1,7 @@
 """A core in this process with one RM, and the CPU time of the core.
 
-The RM behaves like the engine's clients: its items are in commands of the engine's size, and the core decides
-in turns until nothing is left to do.
+Items are sent in commands of the engine's size, and the core decides in turns until nothing is due, as in a
+server.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -51,7 +51,7 @@ CLASSES = tuple(AskClass.of({"vcore": vcore, "memory": memory}) for vcore, memor
 """Ask classes that are used in turn, for dimensions in which sizes do not matter."""
 
 OPEN = {"maxapplications": 1_000_000, "maxresources": {"vcore": "1G", "memory": "1Ei"}}
-"""A limit that is counted and never blocks."""
+"""A limit that is tracked but never reached."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ def leaf(name: str = "leaf", sort: str = "fifo") -> dict[str, Any]:
 
 @cache
 def parsed(text: str) -> SubmittedConfig:
-    """The configuration, read once for all rounds."""
+    """The parsed configuration, cached for all rounds."""
     return submitted(text)
 
 
@@ -85,7 +85,7 @@ class World:
     placed: list[Allocation]
     """All allocations so far, in order."""
     hear: Callable[[Effect], Iterable[Command]] | None
-    """The reaction of the RM to an effect, if any."""
+    """The RM's reaction to an effect; None for no reactions."""
 
     def __init__(self, text: str, *, rm: str = "bench", predicates: PredicatePolicy | None = None) -> None:
         """Register the RM with a configuration, without nodes and applications."""
@@ -101,7 +101,7 @@ class World:
         self.register(self.rm_id, text, predicates)
 
     def register(self, rm_id: RmId, text: str, predicates: PredicatePolicy | None = None) -> None:
-        """Register an RM, the one of the world or a further one."""
+        """Register an RM, the first or another."""
         self.handle(RegisterRm(rm_id=rm_id, config=parsed(text), predicates=predicates))
 
     def add_nodes(
@@ -197,7 +197,7 @@ def place(world: World) -> None:
 
 
 def numbered(name: str, count: int) -> list[str]:
-    """`count` names whose alphabetical order is that of their numbers."""
+    """`count` numbered names, in alphabetical order."""
     return [f"{name}-{number:06}" for number in range(count)]
 
 
@@ -216,7 +216,7 @@ def ask(app: str, key: str, ask_class: AskClass, **more: Any) -> Ask:
 def asks_of(
     apps: Sequence[str], count: int, classes: Sequence[AskClass] = CLASSES, key: str = "ask"
 ) -> list[Ask]:
-    """At least `count` asks: equally many of each application, which alternate."""
+    """At least `count` asks, equally many of each application; the applications alternate."""
     each = -(-count // len(apps))
     return [
         ask(app, f"{key}-{number:06}", classes[(number * len(apps) + place) % len(classes)])

@@ -1,5 +1,5 @@
-"""Effects of one RM on the latency of another: the scenarios `neighbour` and `manyrms`.
+"""Effects of one RM on the latency of others: the scenarios `neighbour` and `manyrms`.
 
-`latency` measures. `catalogue` lists the attacks, and is the program of their processes; it imports the
-modules with the attacks. `attack` has the common parts of attacks, and starts and stops their processes.
+`latency` measures. `catalogue` lists the attacks, imports their modules, and is the program of their
+processes. `attack` has the common parts of attacks, and starts and stops their processes.
 """

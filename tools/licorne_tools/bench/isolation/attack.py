@@ -1,4 +1,4 @@
-"""Attacks: their form, common parts, and the process of an attack."""
+"""Attacks: their description, their common parts, and their processes."""
 
 import asyncio
 import json
@@ -43,7 +43,7 @@ class Site:
 
 
 Act = Callable[[], Awaitable[None]]
-"""The attack after its preparation. It ends after a limited number of acts."""
+"""The attack itself, after its preparation. It ends after a limited number of acts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ async def churn(site: Site, rm: BenchRm, rounds: int, asks: Callable[[int], list
 
 
 async def called(site: Site, calls: Iterator[Callable[[], Coroutine[Any, Any, Any]]]) -> None:
-    """Make concurrent calls, and count refusals."""
+    """Make `WORKERS` concurrent calls at a time; counts acts and refusals."""
 
     async def work() -> None:
         for call in calls:
@@ -103,17 +103,17 @@ async def called(site: Site, calls: Iterator[Callable[[], Coroutine[Any, Any, An
 
 
 def numbers(site: Site, full: int) -> Iterator[int]:
-    """0, 1, 2 and so on, up to the number for this attack."""
+    """The numbers from 0, as many as `part` of `full`."""
     return islice(count(), site.part(full))
 
 
 STOP_SECONDS = 600.0
-"""Maximum number of seconds until an attack ends, as a busy machine gives its low priority little time."""
+"""Maximum seconds until an attack ends: it has a low priority, and so little time on a busy machine."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
-    """The result of an attack: the number of acts, and that of refused or disconnected ones."""
+    """The result of an attack: numbers of acts, and of refused or disconnected acts."""
 
     acts: int
     refused: int

@@ -48,7 +48,7 @@ LIMIT_SECONDS = 600.0
 
 
 async def attacked(attack: Attack, site: Site) -> None:
-    """Prepare the attack, and act between the line on stdin and the signal."""
+    """Prepare the attack, begin it after a line on stdin, and cancel it after SIGTERM."""
     async with asyncio.timeout(LIMIT_SECONDS), attack.prepared(site) as act:
         if not await told_to_begin():
             return
@@ -79,7 +79,7 @@ def arguments() -> tuple[Attack, Site]:
 
 def main() -> None:
     """Run one attack, and print its counts as JSON."""
-    # A background priority: the bench is about the fairness of the server, not about the number of cores.
+    # A low priority: the benchmark is about the fairness of the server, not about the number of cores.
     os.nice(15)
     attack, site = arguments()
     asyncio.run(attacked(attack, site))

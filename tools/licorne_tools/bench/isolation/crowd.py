@@ -1,4 +1,4 @@
-"""The RMs of `manyrms`: a Go program in its own process if Go is installed, or else part of this process.
+"""The RMs of `manyrms`: in a Go program with its own process if Go is installed, otherwise in this process.
 
 RMs in Go use a fraction of the CPU, so that mostly the server is measured.
 """
@@ -23,7 +23,7 @@ from licorne_tools.bench.scenarios import Scenario
 
 JOINING = 20
 """Number of RMs that join at the same time."""
-# More asks than any run sends: by one RM, and by many RMs.
+# More asks than all RMs send in any run.
 MOST_ASKS = 10_000_000
 CONFIG = """
 partitions:
@@ -42,7 +42,7 @@ class CrowdWaits:
 
 
 class Crowd(Protocol):
-    """RMs that have joined, each with a connection, nodes and an application of its own."""
+    """RMs that have joined, each with its own connection, nodes and application."""
 
     async def ask(self, rms: int, number: int, rate: float) -> CrowdWaits:
         """Let the first `rms` RMs send `number` asks each, at `rate` per second; wait for the last."""
@@ -51,7 +51,7 @@ class Crowd(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrowdShape:
-    """A number of RMs, each with a number of nodes that have room for a number of asks."""
+    """Number of RMs, number of nodes of each, and number of asks that fit on these nodes."""
 
     rms: int
     nodes: int
@@ -122,7 +122,7 @@ class InPython:
     members: Sequence[CrowdRm]
 
     async def ask(self, rms: int, number: int, rate: float) -> CrowdWaits:
-        """Let the RMs ask (see `Crowd`); they start one after the other."""
+        """Let the RMs ask (see `Crowd`), with evenly staggered starts."""
         apart, before = 1 / rate / rms, time.process_time()
         trickles = (member.trickle(number, rate, apart * i) for i, member in enumerate(self.members[:rms]))
         waits = list(chain.from_iterable(await asyncio.gather(*trickles)))
@@ -142,7 +142,7 @@ async def members_of(
             rm = await stack.enter_async_context(
                 joined(target, scenario, f"rm-{number:03}", config=CONFIG, nodes=workload.nodes(room))
             )
-            # Set only now: progress must not show the steps of each RM.
+            # Set only now, so that progress does not show the steps of each RM.
             rm.progress = progress
             rm.progress.advance()
             return CrowdRm(rm, workload.asks(scenario))

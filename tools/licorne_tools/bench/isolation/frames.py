@@ -17,7 +17,7 @@ INITIAL_WINDOW, USUAL_WINDOW = 0x4, 65535
 """The setting for the window of a stream, and the value before it is set (RFC 9113 § 6.5.2)."""
 LARGEST_FRAME = 16384
 DATA_AT_ONCE = 2 * LARGEST_FRAME
-"""Number of bytes that are sent once the window has room for them; less than the initial window."""
+"""Number of bytes that are sent together once the window allows it; less than the initial window."""
 PING_BYTES = 8
 
 FRAMES = 5_000_000
@@ -29,9 +29,9 @@ ROUNDS = 50
 CALLS = 200_000
 CALLS_AT_ONCE = 16
 COSTLY = ("a-bin", ",".join(["AA"] * 1333))
-"""Metadata of 4,000 bytes, which fits into HPACK's table, with as many values as possible."""
+"""Metadata of 4,000 bytes with as many values as possible; it fits into HPACK's table."""
 NAMED = 4
-"""Number of times that a call refers to this metadata: more would be refused for their size."""
+"""Number of references to this metadata in a call; more would be refused as too large."""
 HELD, HELD_BYTES = 100, 4 * 1024 * 1024
 DRIPPING = 4
 GET_SERVER = "/licorne.v1.State/GetServer"
@@ -46,7 +46,7 @@ def frame(kind: int, content: bytes = b"", stream: int = 0, flags: int = 0) -> b
 
 
 def number(prefix: int, bits: int, value: int) -> bytes:
-    """A number encoded behind the first bits of a byte (RFC 7541 § 5.1)."""
+    """A number encoded in the last `bits` bits of a byte and further bytes (RFC 7541 § 5.1)."""
     most = (1 << bits) - 1
     if value < most:
         return bytes([prefix | value])
@@ -72,7 +72,7 @@ def head(path: str) -> bytes:
 
 
 def costly(*, first: bool) -> bytes:
-    """The metadata: the first call of a connection adds it to HPACK's table, later calls refer to it."""
+    """The costly metadata: the first call of a connection adds it to HPACK's table, others refer to it."""
     name, value = COSTLY
     entry = number(0x40, 6, 0) + text(name) + text(value)
     index = number(0x80, 7, 62)
@@ -80,7 +80,7 @@ def costly(*, first: bool) -> bytes:
 
 
 class Peer:
-    """One connection to the server, which observes the flow control windows."""
+    """A connection to the server that respects the flow-control windows."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Greet the server; `read` has to run concurrently."""
@@ -98,7 +98,7 @@ class Peer:
         return frame(HEADERS, block, stream, END_HEADERS | flags)
 
     async def write(self, frames: bytes) -> None:
-        """Send frames for which no window is needed, once the server reads."""
+        """Send frames without flow control; waits while the server does not read."""
         self._writer.write(frames)
         await self._writer.drain()
 
@@ -147,7 +147,7 @@ Acting = Callable[[Peer], Awaitable[None]]
 
 
 async def connected(site: Site, rounds: int, act: Acting) -> None:
-    """Act on one connection after the other; a connection closed by the server counts as a refusal."""
+    """Act on `rounds` connections, one after another; one that the server closes counts as a refusal."""
     host, _, port = site.target.rpartition(":")
     for _ in range(rounds):
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -157,7 +157,7 @@ async def connected(site: Site, rounds: int, act: Acting) -> None:
         try:
             await asyncio.wait((reading, acting), return_when=asyncio.FIRST_COMPLETED)
             if not reading.done():
-                # The server has ended the connection, whatever the attack did.
+                # The server has closed the connection during the attack.
                 return
             site.refused += 1
         finally:
@@ -168,7 +168,7 @@ async def connected(site: Site, rounds: int, act: Acting) -> None:
 
 
 async def at_once(site: Site, connections: Iterable[Acting]) -> None:
-    """Act on this number of connections at a time; each is replaced after the server has closed it."""
+    """Act on several connections at a time; each is replaced when the server has closed it."""
     await asyncio.gather(*(connected(site, ROUNDS, act) for act in connections))
 
 
@@ -229,13 +229,13 @@ async def dripping(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def ping(site: Site) -> AsyncIterator[Act]:
-    """PING frames as fast as the server reads them, on a new connection whenever one is closed."""
+    """PING frames as fast as the server reads them, on a new connection whenever it closes one."""
     yield lambda: flood(site, frame(PING, bytes(PING_BYTES)))
 
 
 @asynccontextmanager
 async def settings(site: Site) -> AsyncIterator[Act]:
-    """Empty SETTINGS frames as fast as the server reads them, on a new connection whenever one is closed."""
+    """Empty SETTINGS frames as fast as the server reads them, on a new connection whenever it closes one."""
     yield lambda: flood(site, frame(SETTINGS))
 
 

@@ -50,7 +50,7 @@ TAGGED, TAGGED_BATCH, TAGS = 200_000, 200, 20
 
 @asynccontextmanager
 async def flood(site: Site) -> AsyncIterator[Act]:
-    """200,000 asks as fast as possible; all are placed, and stay."""
+    """200,000 asks as fast as possible; all are placed and retained."""
     shape = Scenario("", "", apps=site.part(FLOOD_APPS), asks=site.part(FLOOD_ASKS), nodes=1000)
     async with attacker(site, shape) as rm:
         messages = workload.requests(RM, workload.asks(shape), BATCH)
@@ -106,7 +106,7 @@ async def partitions(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def sizes(site: Site) -> AsyncIterator[Act]:
-    """20,000 asks of distinct sizes that fit nowhere; then one ask that fits, repeatedly."""
+    """20,000 asks of distinct sizes that fit nowhere; then single asks that fit, repeatedly."""
     shape = Scenario("", "", apps=1, asks=site.part(SIZES), nodes=1000)
     [(_, app)] = workload.app_names(shape)
     async with attacker(site, shape) as rm:
@@ -123,7 +123,7 @@ async def sizes(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def tagged(site: Site) -> AsyncIterator[Act]:
-    """200,000 asks that fit nowhere, each with 20 tags of 60 characters; they stay pending."""
+    """200,000 asks that fit nowhere, each with 20 tags of 60 characters; they remain pending."""
     shape = Scenario("", "", apps=1, asks=TAGGED_BATCH, nodes=1000)
     [(_, app)] = workload.app_names(shape)
     async with attacker(site, shape) as rm:
@@ -138,7 +138,7 @@ async def tagged(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def planned(site: Site) -> AsyncIterator[Act]:
-    """Full nodes, and asks that wait for planned starts, all with runtimes; allocations end and start."""
+    """Full nodes, and asks with shadow starts, all with runtimes, while allocations end and start."""
     nodes, waiting = site.part(PLANNED_NODES), site.part(PLANNED)
     shape = Scenario("", "", apps=1, asks=RUNNING_OF_A_NODE * nodes, nodes=nodes)
     [(queue, app)] = workload.app_names(shape)
@@ -162,7 +162,7 @@ async def planned(site: Site) -> AsyncIterator[Act]:
                 await rm.write(workload.releases(RM, some))
                 await rm.send(asking(some))
                 site.acts += len(some)
-                # Whether the new asks are placed at once depends on the planned starts.
+                # The new asks may have to wait, depending on the shadow starts.
                 await asyncio.sleep(CHURN_SECONDS)
 
         async def act() -> None:
@@ -176,7 +176,7 @@ async def planned(site: Site) -> AsyncIterator[Act]:
 
 
 def ask_for(app: str, key: str, vcore: int, number: int) -> Allocation:
-    """An ask with a declared runtime; all runtimes differ."""
+    """An ask with a declared runtime, which varies with `number`."""
     ask = wanted(app, key, vcore)
     ask.allocationTags[RUNTIME] = str(3600 + number % 1000 * 7)
     return ask
@@ -194,7 +194,7 @@ def tagged_asks(app: str, number: int) -> bytes:
 
 
 def misfits(app: str, number: int) -> list[bytes]:
-    """The messages of asks that are larger than any node, each of another size."""
+    """The messages of asks that are larger than any node, each of a different size."""
     beyond = 2 * workload.NODE_VCORE
     return asking(wanted(app, f"misfit-{each:06}", beyond + each) for each in range(number))
 

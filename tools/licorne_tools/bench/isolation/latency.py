@@ -25,14 +25,14 @@ from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 NEIGHBOUR = "neighbour"
 LOOPBACK = "127.0.0.1:0"
 LIMIT_SECONDS = 300.0
-"""Maximum number of seconds of a phase beyond the time of sending."""
+"""Maximum seconds of a phase in addition to the time of sending."""
 MOST_ASKS = 100_000
 """More asks than one RM sends in an hour."""
 WARM_UP, WARM_UP_OF_MANY = 20, 2
 COUNTS = (1, 10, 100, 250, 500)
 FLOOD_PODS = 100_000
 MOST_RATIO, ENOUGH_P99_MS, MOST_WAIT_MS = 3.0, 25.0, 50.0
-"""The target beside an attack: ratio of the 99th percentile to that without one, or its value; maximum."""
+"""The target beside an attack: 99th percentile as a ratio to that without attack, or in ms; and maximum."""
 FEW_RMS, MOST_P99_MS = 100, 10.0
 """The target up to this number of RMs: maximum 99th percentile beside a flood."""
 MOST_P99_MS_OF_MANY = 250.0
@@ -101,7 +101,7 @@ async def beside(setting: Setting, attack: str) -> Run:
             return seconds
 
     progress.step("starting the server")
-    # No limit here, as each phase has its own.
+    # There is no limit here, because each phase has its own.
     async with (
         limited(inf),
         running_server(program=HERE.server(setting.profile), http=LOOPBACK) as server,
@@ -122,9 +122,9 @@ async def beside(setting: Setting, attack: str) -> Run:
 
 
 async def many(setting: Setting, rms: int) -> Run:
-    """Measure one RM, many RMs with as many asks in total, and these beside a flood.
+    """Measure one RM, then many RMs with as many asks in total, then the same RMs beside a flood.
 
-    Raises as `beside` does.
+    Raises BenchError and ServerFailed like `beside`.
     """
     asks = setting.asks * rms
     step = setting.progress.step
@@ -133,7 +133,7 @@ async def many(setting: Setting, rms: int) -> Run:
         limited(LIMIT_SECONDS, 4 * setting.seconds, f"{rms} RMs: not done after"),
         running_server(program=HERE.server(setting.profile)) as server,
         flooding(server.target, "flood", flood_shape(setting.percent)) as flood,
-        # Room for the asks of all RMs, which in one phase a single RM sends.
+        # The asks of all RMs must fit on the nodes of one, which sends all of them in one phase.
         joined_crowd(
             setting.program,
             server.target,
@@ -168,7 +168,7 @@ async def many(setting: Setting, rms: int) -> Run:
 
 
 async def measured(name: str, server: ServerProcess, asking: Awaitable[CrowdWaits]) -> Run:
-    """The waits of a phase, and the CPU of both sides: microseconds for an ask, and shares of a core."""
+    """The waits of a phase, and the CPU of both sides: microseconds per ask, and shares of a core."""
     start, before = time.perf_counter(), cpu_seconds(server.pid)
     asked = await asking
     seconds, cpu = time.perf_counter() - start, cpu_seconds(server.pid) - before
@@ -192,7 +192,7 @@ def waits(name: str, seconds: Sequence[float]) -> Run:
 
 
 def holds_beside(run: Run) -> bool:
-    """True if the 99th percentile is at most 25 ms or three times that without attack; no wait over 50 ms."""
+    """True if the 99th percentile is at most 25 ms or three times that alone, and no wait exceeds 50 ms."""
     most = max(MOST_RATIO * run["alone_p99_ms"], ENOUGH_P99_MS)
     return run["beside_p99_ms"] <= most and run["beside_worst_ms"] <= MOST_WAIT_MS
 

@@ -21,13 +21,13 @@ ROOM = 64
 """Bytes reserved for the fixed parts of a message."""
 ITEM_OF_MANY = 255 * 1024
 PATIENCE = 600.0
-"""Timeout in seconds for the server's answer to a message: a busy machine gives the server little time."""
+"""Timeout in seconds for the server's answer to a message, long enough for a busy machine."""
 UPDATE_APPLICATION = "/si.v1.Scheduler/UpdateApplication"
 UPDATE_NODE = "/si.v1.Scheduler/UpdateNode"
 
 
 def varint(number: int) -> bytes:
-    """A number in the format of the wire."""
+    """A number in the wire format of Protobuf."""
     low, rest = number & 0x7F, number >> 7
     return bytes([low | 0x80]) + varint(rest) if rest else bytes([low])
 
@@ -38,22 +38,22 @@ def nested(field: int, content: bytes) -> bytes:
 
 
 def zeros(field: int, size: int) -> bytes:
-    """As many zeros as fit in `size` bytes."""
+    """A repeated numeric field: as many zeros as fit into `size` bytes."""
     return filled(varint(field << 3) + b"\0", size)
 
 
 def empties(field: int, size: int) -> bytes:
-    """As many empty messages or texts as fit in `size` bytes."""
+    """A repeated field: as many empty messages or texts as fit into `size` bytes."""
     return filled(nested(field, b""), size)
 
 
 def filled(one: bytes, size: int) -> bytes:
-    """A field, repeated as often as fits in `size` bytes."""
+    """An encoded field, repeated as often as it fits into `size` bytes."""
     return one * (size // len(one))
 
 
 def si_messages(site: Site) -> list[tuple[str, bytes]]:
-    """Methods and messages; each message is refused as a whole, or in all its items."""
+    """Methods and messages; the server refuses each message or all its items."""
     whole = site.part(MAX_MESSAGE_BYTES) - ROOM
     item = site.part(MAX_ITEM_BYTES) - ROOM
     some = min(ITEM_OF_MANY, item)
@@ -76,7 +76,7 @@ def si_messages(site: Site) -> list[tuple[str, bytes]]:
 
 
 def session_messages(site: Site) -> list[bytes]:
-    """Messages of a session: an answer to a predicate check with very many refusals."""
+    """Messages of a session: an answer to a predicate check with as many refusals as fit."""
     refusals = empties(2, site.part(MAX_ITEM_BYTES) - ROOM)
     field = UpdateRequest.DESCRIPTOR.fields_by_name["predicate_answers"].number
     return [nested(field, nested(1, refusals))]
@@ -84,7 +84,7 @@ def session_messages(site: Site) -> list[bytes]:
 
 @asynccontextmanager
 async def largest(site: Site) -> AsyncIterator[Act]:
-    """Messages of 8 MiB with up to four million fields, of ten kinds in turn."""
+    """Messages of up to 8 MiB with up to four million fields, of ten kinds in turn."""
     shape = Scenario("", "", nodes=1)
     config = workload.configuration(shape)
     kinds = si_messages(site)
@@ -106,7 +106,7 @@ async def largest(site: Site) -> AsyncIterator[Act]:
 
 
 async def tried(site: Site, sending: Coroutine[Any, Any, None]) -> None:
-    """Send a message, and wait until the server has processed it."""
+    """Run `sending`, which sends a message and waits until the server has processed it."""
     try:
         async with asyncio.timeout(PATIENCE):
             await sending

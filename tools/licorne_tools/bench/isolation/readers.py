@@ -1,4 +1,4 @@
-"""Attacks with reads."""
+"""Attacks that read the server's state."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -35,7 +35,7 @@ STREAMS_PER_CONNECTION = 16
 WATCHES = 1000
 """Maximum number of streams that a watcher opens in succession."""
 ROUNDS = 2000
-# As many streams of events as one RM may have, all from one host.
+# One host may open as many event streams as an RM may have.
 EXTRA = {"event.maxStreamsPerHost": str(WATCHERS)}
 PATHS = ("queues", "nodes", "applications/active", "queue/root.q0000/applications", "usage/users")
 DUMP = "/debug/fullstatedump"
@@ -58,7 +58,7 @@ async def world(site: Site) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def explain(site: Site) -> AsyncIterator[Act]:
-    """Eight readers of explanations of asks."""
+    """Eight concurrent readers explain asks."""
 
     def calls(stub: Any, app: str) -> Iterator[Call]:
         for number in numbers(site, CALLS):
@@ -72,7 +72,7 @@ async def explain(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def lists(site: Site) -> AsyncIterator[Act]:
-    """Eight readers of outstanding asks, applications and nodes."""
+    """Eight concurrent readers list outstanding asks, applications and nodes."""
 
     def calls(stub: Any) -> Iterator[Call]:
         wanted = cycle(
@@ -97,7 +97,7 @@ async def reading(site: Site) -> AsyncIterator[Any]:
 
 @asynccontextmanager
 async def rest(site: Site) -> AsyncIterator[Act]:
-    """Eight readers of lists over REST."""
+    """Eight concurrent readers fetch lists over REST."""
     base = f"/ws/v1/partition/{quote(PARTITION)}"
     async with world(site), fetching(site, [f"{base}/{path}" for path in PATHS]) as act:
         yield act
@@ -105,14 +105,14 @@ async def rest(site: Site) -> AsyncIterator[Act]:
 
 @asynccontextmanager
 async def dump(site: Site) -> AsyncIterator[Act]:
-    """Eight readers of the state dump over REST."""
+    """Eight concurrent readers fetch the state dump over REST."""
     async with world(site), fetching(site, [DUMP]) as act:
         yield act
 
 
 @asynccontextmanager
 async def fetching(site: Site, paths: list[str]) -> AsyncIterator[Act]:
-    """Readers of these paths, in turn."""
+    """Eight concurrent readers fetch these paths in turn."""
     async with aiohttp.ClientSession(f"http://{site.http}") as session:
 
         async def fetch(path: str) -> None:

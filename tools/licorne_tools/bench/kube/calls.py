@@ -1,4 +1,4 @@
-"""Calls of the API server by verb and resource, from its metrics."""
+"""Calls to the API server by verb and resource, from its metrics."""
 
 import re
 from collections import Counter
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 REQUESTS = "apiserver_request_total"
 DISPATCHED = "apiserver_flowcontrol_dispatched_requests_total"
-"""The counter of calls by FlowSchema, which distinguishes users; the API server's other counter does not."""
+"""The counter of calls by FlowSchema, and so by user; `REQUESTS` does not distinguish users."""
 LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 TOO_MANY = "429"
 
@@ -39,13 +39,13 @@ def called(labels: Mapping[str, str]) -> str:
 
 
 def failed(metrics: str) -> int:
-    """Number of calls so far that the API server refused for lack of time, or failed to answer."""
+    """Number of calls so far that failed, or that the API server refused as too many."""
     codes = ((labels["code"], value) for labels, value in samples(metrics, REQUESTS))
     return int(sum(value for code, value in codes if code.startswith("5") or code == TOO_MANY))
 
 
 def dispatched(metrics: str, flow_schema: str) -> int:
-    """Calls under a FlowSchema so far."""
+    """Number of calls under a FlowSchema so far."""
     return int(
         sum(value for labels, value in samples(metrics, DISPATCHED) if labels["flow_schema"] == flow_schema)
     )

@@ -14,7 +14,7 @@ SHAPES: Mapping[str, str] = {
     "anti-affinity": "the same; each pod of a Deployment must be on a node of its own",
     "priority": "the same, of three priority classes",
 }
-"""The shapes of pods by name; the load uses the same names."""
+"""The shapes of pods by name. The Go program `kubeload` uses the same names."""
 REPLICAS = 50
 ZONES = 3
 FLOOD = 0
@@ -38,12 +38,12 @@ class Line:
 
     @property
     def replicas(self) -> int:
-        """Number of pods of a Deployment: few enough that each can have its own node, and has a choice."""
+        """Number of pods of a Deployment: at most half the nodes, so that each pod has a choice of nodes."""
         return max(1, min(REPLICAS, self.nodes // 2))
 
     @property
     def zones(self) -> int:
-        """Number of zones, of which none is empty."""
+        """Number of zones: few enough that none is empty."""
         return min(ZONES, self.nodes)
 
 
@@ -53,11 +53,11 @@ LINES = (
     *(Line("pods", 500, 1_000, rate) for rate in (50, 100, 200)),
     *(Line(shape, 500, 2_000) for shape in SHAPES if shape != "pods"),
 )
-"""All rows for which there is a goal."""
+"""All rows with a target."""
 
 
 def lines(shape: str, rate: int, nodes: int | None, pods: int | None) -> list[Line]:
-    """The rows of a shape; by default with the size of the first one."""
+    """The row of a shape; by default with nodes and pods of the first row of `LINES`."""
     usual = LINES[0]
     return [Line(shape, nodes or usual.nodes, pods or usual.pods, rate)]
 
@@ -75,8 +75,8 @@ TURN = (SchedulerKind.KUBE, SchedulerKind.LICORNE, SchedulerKind.OLDER)
 def turns(kinds: tuple[SchedulerKind, ...], runs: int) -> Iterator[tuple[int, SchedulerKind]]:
     """The scheduler of each turn, with the number of the run from 1.
 
-    The order is reversed with each run: otherwise the last scheduler would always lose on a machine that
-    becomes slower.
+    The order is reversed with each run: otherwise the last scheduler would always lose if the machine becomes
+    slower.
     """
     for number in range(1, runs + 1):
         for kind in kinds if number % 2 else reversed(kinds):

@@ -1,4 +1,4 @@
-"""One run: a scheduler starts, pods are created and bound, the cluster idles, and all objects are deleted."""
+"""A run: a scheduler starts, pods are created and bound, the cluster idles, and all objects are deleted."""
 
 import asyncio
 import json
@@ -19,18 +19,17 @@ from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, LOA
 from licorne_tools.kube.schedulers import NAMESPACE, Scheduler, SchedulerKind, begin
 
 USER, GROUP = "bench-scheduler", "bench-schedulers"
-"""The user of the schedulers. Its calls are counted under a FlowSchema of the same name."""
+"""User and group of the schedulers. The user's calls are counted under a FlowSchema of the same name."""
 TAIL_SECONDS = 5.0
-"""Seconds after the last pod's binding for which CPU is counted, as statuses and events follow.
-
-After the same time again the cluster counts as idle.
+"""Seconds after the last binding for which CPU is counted, because statuses and events follow. After the same
+time again the cluster counts as idle.
 """
 POLL_SECONDS = 0.5
 PATIENCE_SECONDS = 60
 """Seconds without a bound pod after which a run ends."""
 ZONE, TAINT = "topology.kubernetes.io/zone", "licorne.dev/bench"
 PRIORITIES = {"bench-low": 100, "bench-middle": 1_000, "bench-high": 10_000}
-"""Priority classes, whose names the load knows."""
+"""Priority classes by name, with their values. `kubeload` uses these names."""
 PODS = "/api/v1/namespaces/default/pods"
 MADE = (
     "/apis/apps/v1/namespaces/default/deployments",
@@ -47,7 +46,7 @@ SERVER_ERROR = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bench:
-    """A control plane with nodes, an account for schedulers, and the program of the load."""
+    """A control plane with nodes, the kubeconfig of the schedulers, and the program of the load."""
 
     plane: Plane
     kubeconfig: Path
@@ -56,7 +55,7 @@ class Bench:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A run: its figures, and the calls per pod of all users but the load, by verb and resource."""
+    """The result of a run: figures, and calls per pod by verb and resource, without those of the load."""
 
     figures: Run
     calls: dict[str, float]
@@ -86,7 +85,7 @@ async def prepared(line: Line, progress: Progress) -> AsyncIterator[Bench]:
 
 
 async def dress(plane: Plane, line: Line) -> None:
-    """Add zones to nodes, and the labels and taints of the shape; and create the priority classes."""
+    """Add zones and the taints of the shape to the nodes, and create the priority classes."""
     names = [node["metadata"]["name"] for node in (await plane.api.get("/api/v1/nodes"))["items"]]
     taints = [{"key": TAINT, "effect": "NoSchedule"}] if line.shape == "tolerations" else []
 
@@ -103,7 +102,7 @@ async def dress(plane: Plane, line: Line) -> None:
 
 
 async def allow(plane: Plane) -> None:
-    """Let the account do anything; its calls are counted separately, and wait for no other calls."""
+    """Allow the schedulers' user everything; its calls are counted separately, and never wait for others."""
     rbac = "rbac.authorization.k8s.io"
     binding = {
         "metadata": {"name": GROUP},
@@ -139,7 +138,7 @@ async def allow(plane: Plane) -> None:
 async def one_run(
     bench: Bench, line: Line, kind: SchedulerKind, name: str, idle_seconds: float, progress: Progress
 ) -> Found:
-    """Start a scheduler, and make a run with it; `name` is the name of the load.
+    """Start a scheduler, and make a run with it; `name` distinguishes the objects of the run.
 
     Raises:
         BenchError: the scheduler does not start, or the load fails.
@@ -157,9 +156,9 @@ async def one_run(
 async def measured(
     bench: Bench, line: Line, scheduler: Scheduler, name: str, idle_seconds: float, progress: Progress
 ) -> Found:
-    """The figures of the load, of CPU and of calls."""
+    """Run the load; returns its figures, and those of CPU and calls."""
     plane = bench.plane
-    # Exclude the start, which ends with lists of all objects.
+    # Exclude the start of the scheduler, which lists all objects.
     await asyncio.sleep(TAIL_SECONDS)
     metrics = await plane.api.text("/metrics")
     before = spent(plane, scheduler)
@@ -195,7 +194,7 @@ def rate(number: float, seconds: float) -> float:
 
 
 def spent(plane: Plane, scheduler: Scheduler) -> dict[str, float]:
-    """CPU seconds that the processes have used so far, by figure."""
+    """CPU seconds of the processes so far, by name of the figure."""
     seconds = plane.processes.cpu_seconds
     own, server = scheduler.cpu_seconds(plane), seconds(API_SERVER)
     return {
@@ -207,7 +206,7 @@ def spent(plane: Plane, scheduler: Scheduler) -> dict[str, float]:
 
 
 async def loaded(bench: Bench, line: Line, scheduler: str, name: str) -> Json:
-    """Let the load create and observe its pods; returns its output.
+    """Run the load, which creates and observes pods; returns its output.
 
     Raises:
         BenchError: the load fails.
@@ -235,7 +234,7 @@ async def clean(plane: Plane) -> None:
     """Delete all created objects, and wait until they no longer exist.
 
     Raises:
-        BenchError: an object still exists after a long time.
+        BenchError: an object still exists after `CLEAN_SECONDS`.
     """
     async with limited(CLEAN_SECONDS, failure="what was made is not gone after"):
         while [path for path in MADE if (await plane.api.get(path, limit="1"))["items"]]:
@@ -245,7 +244,7 @@ async def clean(plane: Plane) -> None:
 
 
 async def delete_some(plane: Plane, path: str) -> None:
-    """Delete some objects of a list: as many as the API server can within a minute, when it ends the call."""
+    """Delete some objects of a list: as many as the API server can before its timeout of one minute."""
     options = {"gracePeriodSeconds": 0, "propagationPolicy": "Background"}
     try:
         await plane.api.request("DELETE", path, options, query={"limit": str(DELETED_AT_ONCE)})

@@ -60,7 +60,7 @@ REPORTED = {
 TROUBLES = {"pods not bound": "not_bound", "failed calls": "failed_calls"}
 """Measures that are left out if all their values are 0."""
 FEWEST = 0.005
-"""Minimum number of calls per pod; rarer calls are left out."""
+"""Minimum calls per pod of any scheduler; rarer calls are left out."""
 HOW_RATIOS = "All were measured in turn on one control plane. A ratio is to kube-scheduler in the same run."
 
 Results = Mapping[SchedulerKind, Sequence[Found]]
@@ -96,14 +96,14 @@ def of_measure(heading: str, results: Mapping[Line, Results]) -> TitledTable:
 
 
 def is_told(measure: str, results: Mapping[Line, Results]) -> bool:
-    """False for a problem that did not occur."""
+    """False for a measure of `TROUBLES` that is 0 everywhere."""
     return measure not in TROUBLES.values() or any(
         found.figures[measure] for line in results.values() for runs in line.values() for found in runs
     )
 
 
 def headers(results: Results) -> list[str]:
-    """The schedulers, each followed by its ratio except for kube-scheduler."""
+    """The schedulers; each that has a ratio is followed by it."""
     return [name for kind in results for name in (NAMES[kind], *["ratio"][: has_ratio(results, kind)])]
 
 
@@ -129,12 +129,12 @@ def seen(value: float) -> str:
 
 
 def figures(runs: Sequence[Found]) -> list[dict[str, float]]:
-    """The figures of the runs, without their tables of calls."""
+    """The figures of the runs, without their calls."""
     return [found.figures for found in runs]
 
 
 def of_calls(line: Line, results: Results) -> TitledTable:
-    """A row for each verb and resource, the most frequent first: calls per pod of all users but the load."""
+    """A row for each verb and resource, the most frequent first: calls per pod, without those of the load."""
     usual = {kind: calls(runs) for kind, runs in results.items()}
     most = {
         name: max(each.get(name, 0.0) for each in usual.values()) for each in usual.values() for name in each
@@ -145,13 +145,13 @@ def of_calls(line: Line, results: Results) -> TitledTable:
 
 
 def calls(runs: Sequence[Found]) -> dict[str, float]:
-    """The median of each kind of call over the runs."""
+    """The median over the runs of calls per pod, by verb and resource."""
     names = {name for found in runs for name in found.calls}
     return {name: median(found.calls.get(name, 0.0) for found in runs) for name in names}
 
 
 def as_json(line: Line, results: Results) -> dict[str, Any]:
-    """A row as JSON, with the runs of each scheduler in order."""
+    """A load as JSON, with the runs of each scheduler in order."""
     return {
         "scenario": "kube",
         "name": line.name,
@@ -174,7 +174,7 @@ def one_as_json(runs: Sequence[Found]) -> dict[str, Any]:
 
 
 def section(results: Mapping[Line, Results], build: Build, command: str) -> Section:
-    """The section of the page. `command` repeats the measurement. The calls are those of the first row."""
+    """The section of the page. `command` repeats the measurement. Only the first load has its calls."""
     shapes = {line.shape: SHAPES[line.shape] for line in results}
     parts = [
         measured_on({f"Licorne, {build.form}": build}),

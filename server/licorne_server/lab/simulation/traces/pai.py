@@ -50,7 +50,7 @@ _PERCENT = 100.0
 
 
 def table_of(path: Path) -> str:
-    """The table to which a file belongs, by its name or its columns; empty if to none."""
+    """The table to which a file belongs, by its name or its columns; empty if it belongs to none."""
     for name in TABLES:
         if f"{name}_table" in path.name.lower():
             return name

@@ -114,7 +114,7 @@ class Turns:
         """Wait for a turn.
 
         Raises:
-            StoreError: the turn would come after more than `patience` seconds.
+            StoreError: the turn is more than `patience` seconds away.
         """
         now = asyncio.get_running_loop().time()
         apart = 1 / _WRITES_A_SECOND

@@ -23,9 +23,9 @@ may have ended meanwhile: the record then names an owner without a Lease, which 
 and others claim the RM under a higher epoch. Earlier checks of the Leases of the claiming member and of the
 new owner keep such records rare; correctness does not depend on them.
 
-*Epochs* are an annotation of the RM's record: one above the larger of it and of the epoch that the RM names.
+*Epochs* are an annotation of the RM's record. A claim writes one above the old and the RM's named epoch.
 A deleted record is created again above the epoch that the RM names. The receivers drop effects of lower
-epochs; those that do not check epochs are guarded by the owner's stop alone.
+epochs; those that do not check epochs are guarded only by the owner's stop.
 
 *A Lease deleted by hand.* Its member continues until its next renewal, so others wait for a whole lease from
 the time when they first found it missing, as from a last change. `leave` and `evict` mark the Lease and do
