@@ -101,7 +101,7 @@ class Extension:
         return iter(())
 
     def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """Apply the settings of the application's leaf, after its entry or a change of settings, in steps."""
+        """Apply the leaf's settings, in steps, after the entry of the application or a change of either."""
         return iter(())
 
     # Admission of applications and asks; all of it may raise `Rejected`
@@ -440,6 +440,11 @@ class Points:
         self.idle = self._at("idle")
         self.put_off = self._at("put_off")
         self.recount = self._at("recount")
+
+    def enter_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
+        """Apply the leaf's settings, and the present quotas of the application, in steps."""
+        for extension in self.apply_leaf:
+            yield from extension.apply_leaf(app, leaf, now)
 
     def named(self, name: str) -> Extension:
         """The extension with the name, which must exist."""

@@ -165,9 +165,8 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     )
     rm.holdings.application_added(footprint)
     app.leaf = leaf
-    for extension in partition.points.apply_leaf:
-        for _ in extension.apply_leaf(app, leaf, now):
-            pass
+    for _ in partition.points.enter_leaf(app, leaf, now):
+        pass
     partition.applications[app_id] = app
     partition.tally.listed(app.state.value)
     if gang.units is not None:

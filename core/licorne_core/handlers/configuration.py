@@ -85,8 +85,7 @@ def reload(job: CommandJob, partition: Partition, config: PartitionConfig) -> It
         for group in list(app.groups.values()):
             partition.escalation.start_afresh(group, job.now)
             yield 1
-        for extension in partition.points.apply_leaf:
-            yield from extension.apply_leaf(app, app.leaf, job.now)
+        yield from partition.points.enter_leaf(app, app.leaf, job.now)
     partition.wakeups.reserved_node_waits.clear()
     ask_again(partition.stays, job.now)
 

@@ -76,6 +76,10 @@ class Quota:
         self.strict = strict
         self.claims = {}
 
+    def bounding(self) -> "tuple[Quota, ...]":
+        """The quotas whose maxima bound its usage: itself, and those that count all of its usage as well."""
+        return (self,)
+
     @property
     def started_applications(self) -> int:
         """Applications that count against `max_applications`."""
@@ -248,21 +252,20 @@ class Tracker(Quota):
 class SharedQuota(Quota):
     """An additional quota of applications, which may include those of other partitions.
 
-    Extensions assign them to applications (`app.further`). An ask may wait for it in one partition while
-    usage ends in another. It does not bound the number of applications.
+    Extensions assign them to applications (`app.further`). An ask may wait in one partition while usage ends
+    in another. Running applications are not bounded.
     """
 
-    __slots__ = ("lack", "room", "waiters")
+    __slots__ = ("lack", "room", "waiters", "wholes")
 
     room: BoundTexts
     """Texts of events for asks that exceed it."""
     lack: str
     """Reason for passing over asks that exceed it."""
-    waiters: dict[PartitionName, object]
-    """Partitions with asks that this quota blocks, each with its `Blockers`.
-
-    A new partition may be here while the former one of the same name is still being dismantled.
-    """
+    waiters: dict[Any, PartitionName]
+    """The pools of asks that more room in this quota may let through, each with its partition."""
+    wholes: tuple["SharedQuota", ...]
+    """For a part, the usage of one partition: the quotas that count all of it, with that of others."""
 
     def __init__(self, kind: str, name: str, room: BoundTexts, lack: str) -> None:
         """Start unbooked and unbounded."""
@@ -270,6 +273,11 @@ class SharedQuota(Quota):
         super().__init__(kind, name, QueuePath(""), strict=False)
         self.room, self.lack = room, lack
         self.waiters = {}
+        self.wholes = ()
+
+    def bounding(self) -> tuple[Quota, ...]:
+        """The quota, and those of which it is a part."""
+        return (self, *self.wholes)
 
     @property
     def started_applications(self) -> int:

@@ -38,9 +38,8 @@ AGEING = (
     Defect(
         "moved-without-age",
         "moving:prepare",
-        drop("apply_leaf"),
+        drop("enter_leaf"),
         "a moved application has the age bonus of its former queue",
         AGES,
-        nth=1,
     ),
 )

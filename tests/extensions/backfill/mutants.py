@@ -6,6 +6,7 @@ from mutants.operators import drop, never, returns, swap, without
 _PASSING = ("extensions/backfill/test_passing",)
 _LATE = ("extensions/backfill/test_late_ends",)
 _MAXIMA = ("extensions/backfill/test_maxima",)
+_BUDGETS = ("extensions/backfill/test_budget_starts",)
 
 BACKFILL = (
     Defect(
@@ -392,6 +393,69 @@ BACKFILL = (
         swap("gate != starts . gate", "gate"),
         "a search for an ask behind a maximum is repeated although nothing has changed",
         _MAXIMA,
+    ),
+    Defect(
+        "what-others-use-counts-as-free",
+        "charges:most_of",
+        swap("bound - _taken ( one , name ) + _taken ( quota , name )", "bound"),
+        "a start behind a budget is published for a time at which another RM uses its amounts",
+        _BUDGETS,
+    ),
+    Defect(
+        "what-others-take-ends-starts",
+        "ShadowStart.exceeds",
+        swap("quota . max is not None and", ""),
+        "a start and its nodes are lost because another RM uses the budget for a moment",
+        _BUDGETS,
+    ),
+    Defect(
+        "what-others-return-is-not-told",
+        "QuotaPool._shared",
+        swap("self . thing . bounding ( )", "( self . thing , )"),
+        "an ask blocked by held amounts of a budget is not tried after another RM's release",
+        _BUDGETS,
+    ),
+    Defect(
+        "higher-maxima-are-not-seen",
+        "PartitionStarts.adapt",
+        swap("changes += 1", "changes += 0"),
+        "a start remains unchanged for five seconds after its maximum was raised",
+        _BUDGETS,
+    ),
+    Defect(
+        "new-members-hold-nothing",
+        "Shadows.follow",
+        drop("enter"),
+        "other asks use the amounts that a start needs of a budget added later",
+        _BUDGETS,
+    ),
+    Defect(
+        "starts-stay-behind-former-budgets",
+        "Shadows.follow",
+        swap("if quota in shadow . held . quotas", ""),
+        "more starts are held behind a budget than there may be, or fewer",
+        _BUDGETS,
+    ),
+    Defect(
+        "asks-pause-for-other-rms",
+        "Starting.decide",
+        swap("over . max is None", "False"),
+        "later asks pass one that has room in a budget again, until its pause is over",
+        _BUDGETS,
+    ),
+    Defect(
+        "held-asks-want-nothing",
+        "reports:_blocked",
+        swap("if known", "if not known"),
+        "a slice never grows for asks that are stopped by held amounts of it",
+        _BUDGETS,
+    ),
+    Defect(
+        "new-members-use-nothing",
+        "Charges._move",
+        swap("before != quotas", "False"),
+        "a start behind a budget added later is never found, because no usage ends there",
+        _BUDGETS,
     ),
     Defect(
         "equals-delay-a-start",

@@ -1,11 +1,13 @@
-"""Shadow starts of asks that maxima of queues or limits of users block."""
+"""Shadow starts of asks that maxima of queues, limits of users or budgets block."""
 
 import pytest
 
 from extensions.backfill.test_shadows import CONSERVATIVE, EASY, at, job, starts
+from extensions.budgets.test_budgets import budgets
 from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.backfill.start_search import MOST_RESTARTS
 from licorne_core.extensions.backfill.unplanned import RETRY_TIME
+from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets
 from licorne_core.messages.commands import Tick
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, QueuePath
@@ -36,9 +38,22 @@ LIMIT = "[{name: a, limits: [{limit: '', users: [ann], maxresources: {vcore: 10m
 """A leaf `a` with a limit for the user of all applications."""
 
 
-def world(*sizes: int, queues: str = MAXIMUM, properties: str = CONSERVATIVE) -> Driver:
+UNBOUNDED = "[{name: a}, {name: b}]"
+
+BUDGET = budgets(Budget(name="all", limit={"vcore": 10}, members=(BudgetPattern(queue="root.a"),)))
+"""A budget for leaf `a` in all partitions."""
+
+BOUNDS = pytest.mark.parametrize(
+    ("queues", "bounds"), [(MAXIMUM, None), (UNBOUNDED, BUDGET)], ids=["queue", "budget"]
+)
+
+
+def world(
+    *sizes: int, queues: str = MAXIMUM, properties: str = CONSERVATIVE, bounds: SetBudgets | None = None
+) -> Driver:
     """Nodes of these sizes, applications `first`, `second` and `third` in leaf `a`, and `other` in `b`."""
     driver = Driver()
+    driver.do(*(() if bounds is None else (bounds,)))
     driver.do(register(config(queues, rest="nodesortpolicy: fair", properties=properties)))
     driver.do(nodes(*(node(f"n{number}", vcore=size) for number, size in enumerate(sizes))))
     for name, leaf in (("first", "a"), ("second", "a"), ("third", "a"), ("other", "b")):
@@ -75,11 +90,17 @@ def test_a_guarantee_precedes_starts_behind_the_maximum_of_a_queue_above(propert
     assert starts(driver)["large"][0] == 503.0
 
 
-@pytest.mark.parametrize("queues", [MAXIMUM, LIMIT], ids=["queue", "user"])
+@pytest.mark.parametrize(
+    ("queues", "bounds"),
+    [(MAXIMUM, None), (LIMIT, None), (UNBOUNDED, BUDGET)],
+    ids=["queue", "user", "budget"],
+)
 @pytest.mark.parametrize("properties", [EASY, CONSERVATIVE], ids=["easy", "conservative"])
-def test_an_ask_blocked_by_a_maximum_holds_a_start(queues: str, properties: str) -> None:
+def test_an_ask_blocked_by_a_maximum_holds_a_start(
+    queues: str, bounds: SetBudgets | None, properties: str
+) -> None:
     """The start follows the ends of charged allocations; asks that end before it, or leave it room, pass."""
-    driver = world(100, queues=queues, properties=properties)
+    driver = world(100, queues=queues, properties=properties, bounds=bounds)
     driver.do(asks(job("first", "runs", 6, 100), job("first", "small", 1)))
     driver.do(asks(job("second", "large", 8, 50)))
     assert starts(driver) == {"large": (100.0, ["n0"])}
@@ -119,9 +140,12 @@ def test_without_known_ends_there_is_no_start_behind_a_maximum() -> None:
     assert placed(driver.do(releases(release("first", "runs")))) == [("second", "large", "n0")]
 
 
-def test_a_gang_blocked_by_a_maximum_holds_one_start_for_all_members() -> None:
+@BOUNDS
+def test_a_gang_blocked_by_a_maximum_holds_one_start_for_all_members(
+    queues: str, bounds: SetBudgets | None
+) -> None:
     """The start waits for the amounts of all members; of the nodes, those are held that are busy longest."""
-    driver = world(4, 4, 4)
+    driver = world(4, 4, 4, queues=queues, bounds=bounds)
     driver.do(asks(job("first", "X", 4, 100), job("first", "Y", 3, 40)))
     driver.do(apps(app("gang", "root.a", gang={"vcore": 8})))
     tags = {RUNTIME: "60"}
@@ -137,9 +161,12 @@ def test_a_gang_blocked_by_a_maximum_holds_one_start_for_all_members() -> None:
     assert sorted(key for _, key, _ in placed(driver.do(releases(*gone)))) == ["g0", "g1"]
 
 
-def test_an_ask_that_would_delay_a_start_under_a_maximum_is_explained() -> None:
+@BOUNDS
+def test_an_ask_that_would_delay_a_start_under_a_maximum_is_explained(
+    queues: str, bounds: SetBudgets | None
+) -> None:
     """The explanation names the holder and the maximum; the census counts such asks separately."""
-    driver = world(100)
+    driver = world(100, queues=queues, bounds=bounds)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 9, 50)))
     driver.do(asks(job("third", "late", 2, 101)))
     starts_of(driver.partition).shadows.give_up(
@@ -152,7 +179,7 @@ def test_an_ask_that_would_delay_a_start_under_a_maximum_is_explained() -> None:
         == check.message()
         == (
             "would delay the shadow start of ask large of application second, for which some of the maximum "
-            "of queue root.a is held: it declares no end before that"
+            f"of {'queue root.a' if bounds is None else 'budget all'} is held: it declares no end before that"
         )
     )
     counts = last(census(driver.partition))
@@ -162,9 +189,12 @@ def test_an_ask_that_would_delay_a_start_under_a_maximum_is_explained() -> None:
     assert "MAXIMUM_HELD" not in [one.code for one in report.checks]
 
 
-def test_asks_blocked_by_held_amounts_are_tried_when_these_are_free() -> None:
+@BOUNDS
+def test_asks_blocked_by_held_amounts_are_tried_when_these_are_free(
+    queues: str, bounds: SetBudgets | None
+) -> None:
     """Amounts become free by an end that was not expected, and by the withdrawal of the holder."""
-    driver = world(100, properties=EASY)
+    driver = world(100, queues=queues, properties=EASY, bounds=bounds)
     driver.do(asks(job("first", "runs", 6, 100), job("first", "long", 1)))
     driver.do(asks(job("second", "large", 9, 50)))
     assert placed(driver.do(asks(job("third", "late", 1, 200)))) == []
@@ -180,7 +210,7 @@ def test_a_reload_changes_what_starts_hold() -> None:
     driver.do(reload(config(MAXIMUM, rest="nodesortpolicy: fair", properties=CONSERVATIVE)))
     assert starts(driver) == {"large": (100.0, ["n0"])}
     assert placed(driver.do(asks(job("third", "late", 4, 200)))) == []
-    free = config("[{name: a}, {name: b}]", rest="nodesortpolicy: fair", properties=CONSERVATIVE)
+    free = config(UNBOUNDED, rest="nodesortpolicy: fair", properties=CONSERVATIVE)
     assert [key for _, key, _ in placed(driver.do(reload(free)))] == ["large", "late"]
 
 
@@ -295,9 +325,12 @@ def test_charges_of_a_quota_are_read_once_for_all_starts() -> None:
 
 
 @pytest.mark.parametrize("where", ["planned", "elsewhere"])
-def test_a_late_start_moves_the_next_start_under_its_maximum(where: str) -> None:
+@BOUNDS
+def test_a_late_start_moves_the_next_start_under_its_maximum(
+    where: str, queues: str, bounds: SetBudgets | None
+) -> None:
     """The next start moves by the delay, on whichever node the late one runs; asks that end by then pass."""
-    driver = world(10, 10)
+    driver = world(10, 10, queues=queues, bounds=bounds)
     driver.do(asks(job("first", "runs", 6, 100, "n0"), job("second", "A", 8, 100), job("third", "B", 8, 100)))
     assert {key: start for key, (start, _) in starts(driver).items()} == {"A": 100.0, "B": 200.0}
     (there,) = starts(driver)["A"][1]

@@ -1,14 +1,19 @@
-"""Random loads under maxima of queues and limits of users: starts are the earliest possible, and kept."""
+"""Random loads under maxima of queues, limits of users, and budgets: starts are the earliest, and kept."""
 
 from collections.abc import Callable, Sequence
 from heapq import heappop, heappush
 from random import Random
+from re import sub
 
 import pytest
 
 from extensions.backfill.test_shadows import CONSERVATIVE, job
+from extensions.budgets.test_budgets import budgets
 from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.backfill.shadow_start import ShadowStart
+from licorne_core.extensions.backfill.unplanned import RETRY_TIME
+from licorne_core.extensions.budgets.messages import Budget, BudgetPattern
+from licorne_core.messages.commands import Command
 from licorne_core.messages.effects import Effect
 from licorne_core.model.apps.application import Application
 from licorne_core.model.nodes.node import Node
@@ -37,6 +42,21 @@ QUEUES = (
 
 LOWER = QUEUES.replace("12m", "9m").replace("8m", "5m")
 HIGHER = QUEUES.replace("7m", "9m").replace("8m", "11m")
+
+MOST = {QUEUES: (12, 8), LOWER: (9, 5), HIGHER: (12, 11)}
+"""The maxima of the parent and of its leaf in these queues, for budgets."""
+
+
+def bounded(queues: str, rest: str, seed: int) -> tuple[str, list[Command]]:
+    """The configuration, and for odd seeds budgets in place of the maxima of queues."""
+    if not seed % 2:
+        return config(queues, rest="nodesortpolicy: fair", properties=rest), []
+    parent, leaf = MOST[queues]
+    below = Budget(name="p/a", limit={"vcore": leaf}, members=(BudgetPattern(queue="root.p.a"),))
+    above = Budget(name="p", limit={"vcore": parent}, members=(BudgetPattern(queue="root.p"),))
+    queues = sub(r", resources: {max: {vcore: \d+m}}", "", queues)
+    return config(queues, rest="nodesortpolicy: fair", properties=rest), [budgets(above, below)]
+
 
 PLACES = {"root.p.a": ("ann", "bob"), "root.p.b": ("ann", "bob"), "root.c": ("ann", "bob")}
 
@@ -83,11 +103,12 @@ class Load:
     def __init__(
         self, seed: int, sizes: tuple[int, ...], mode: str, most: float = 0.0, *, reloads: bool = False
     ) -> None:
-        self.rng = Random(f"maxima {seed}")
+        self.rng, self.seed = Random(f"maxima {seed}"), seed
         self.driver = driver = Driver()
         self.most, self.reloads = most, reloads
         self.rest = f"{{backfill: {mode}, reservation.max.nodes: '0', topology.levels: 'rack'}}"
-        driver.do(register(config(QUEUES, rest="nodesortpolicy: fair", properties=self.rest)))
+        start, bounds = bounded(QUEUES, self.rest, seed)
+        driver.do(register(start), *bounds)
         racks = [{"rack": str(number % 2)} for number in range(len(sizes))]
         there = zip(sizes, racks, strict=True)
         driver.do(
@@ -126,8 +147,10 @@ class Load:
         rng, driver = self.rng, self.driver
         if self.reloads and rng.random() < 0.3:
             queues = rng.choice([QUEUES, LOWER, HIGHER])
-            changed = config(queues, rest="nodesortpolicy: fair", properties=self.rest)
-            self._note(driver.do(reload(changed)))
+            changed, bounds = bounded(queues, self.rest, self.seed)
+            self._note(driver.do(reload(changed), *bounds))
+            # Starts are compared with the remaining amounts of budgets in the next turn.
+            self._note(driver.wait(RETRY_TIME if bounds else 0.0))
             self._check_room()
         leaf, user = rng.choice(self.names)
         seconds = rng.choice([20, 50, 100, 300])
@@ -198,7 +221,8 @@ def filled(seed: int) -> Driver:
     """Nodes with running jobs of three leaves, and asks and gangs that wait in random ones of these."""
     rng = Random(f"earliest {seed}")
     driver = Driver()
-    driver.do(register(config(QUEUES, rest="nodesortpolicy: fair", properties=CONSERVATIVE)))
+    start, bounds = bounded(QUEUES, CONSERVATIVE, seed)
+    driver.do(register(start), *bounds)
     driver.do(nodes(*(node(f"n{number}", vcore=rng.randint(4, 9)) for number in range(4))))
     names = [(leaf, user) for leaf, users in PLACES.items() for user in users]
     for leaf, user in names:

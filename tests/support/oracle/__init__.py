@@ -49,7 +49,14 @@ from support.oracle.notices import ask_again, look_after, take_word_of_notice
 from support.oracle.operators import change, hold
 from support.oracle.partition import Made, PartitionOracle, Released
 from support.oracle.passing import pass_time, take_answer, take_word_of_victims
-from support.oracle.requests import follow_backfill, follow_floating, release, take_ask, update_node
+from support.oracle.requests import (
+    follow_backfill,
+    follow_floating,
+    follow_quotas,
+    release,
+    take_ask,
+    update_node,
+)
 from support.oracle.terms import CordonRecord
 
 __all__ = ["Made", "Oracle", "PartitionOracle", "Released"]
@@ -125,6 +132,7 @@ class Oracle:
             self.budgets.take(command)
             for partition in self.partitions.values():
                 follow_floating(partition, before)
+                follow_quotas(partition)
         elif not isinstance(command, RefuseNewWork | SharedCommand) and command.rm_id in self.holds:
             self.replays.get(command.rm_id, []).append(command)
             self._update(command, now)

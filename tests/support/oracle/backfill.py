@@ -19,7 +19,17 @@ from support.oracle.books import (
     NodeRecord,
     add_to,
 )
-from support.oracle.maxima import Key, binding, bounds, charged, exceeds, free_of, share
+from support.oracle.maxima import (
+    Key,
+    binding,
+    bounds,
+    charged,
+    exceeded,
+    free_of,
+    is_budget,
+    is_full_behind,
+    share,
+)
 from support.oracle.order import Look, apps_in_order, node_key
 from support.oracle.pauses import RETRY_SECONDS, Likeness, Pauses
 from support.oracle.profiles import Profile, runs_after
@@ -46,7 +56,7 @@ class ShadowRecord:
     charged to its maxima whose expected, undeclared end was by the start. `looked` is the time of the last
     plan or search for an earlier start; -inf if something has ended since. `late` is its delay together with
     others since it was planned. `beside` are the other starts known to it. `behind` are the maxima under
-    which the ask did not fit at the first publication.
+    which the ask did not fit at the first publication, as far as they still count.
     """
 
     node_id: str
@@ -176,12 +186,15 @@ def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, Shad
 
 
 def may_be_earlier(look: Look, shadow: ShadowRecord) -> bool:
-    """True if an earlier start may exist: time has passed, something has ended, or another start moved."""
+    """True if an earlier start may exist.
+
+    Time has passed, something has ended, another start moved, or the configuration has changed.
+    """
     known = {other.name for _, _, other in holders(look.apps)}
     return look.now >= shadow.looked + REPLAN_SECONDS or not shadow.beside <= known
 
 
-def is_due_by_time(apps: dict[str, AppRecord], one: Hold | StartQuestion) -> bool:
+def is_due_by_time(apps: dict[str, AppRecord], one: Hold | Lapse | StartQuestion) -> bool:
     """True if the start is published and only time calls for a better one, which causes no turn."""
     shadow = apps[one.app_id].asks[one.key].shadow
     known = {other.name for _, _, other in holders(apps)}
@@ -314,10 +327,12 @@ def start_for(
     is_planned = any(sum(key in one for one in held) >= most for key in bounds(look, app))
     if not asked or look.is_asked(app) or is_full(look) or is_planned:
         return None, False
+    over = exceeded(look, app, ask)
+    if any(map(is_budget, over)):
+        return None, False
     pauses = all_pauses[-1].copy()
     like = likeness(look, app, ask)
-    is_full_behind = bool(like[1]) and sum(bool(one) for one in held) >= MOST_BEHIND
-    if is_full_behind or _no_node_is_so_large(look, ask) or exceeds(look, app, ask):
+    if is_full_behind(like[1], held) or _no_node_is_so_large(look, ask) or over:
         until = look.now + RETRY_SECONDS
     elif (until := pauses.until(app, like, look.now)) <= look.now:
         found = plan(look, app, ask)
@@ -342,7 +357,8 @@ def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
 
     If maxima bind, the node is the one whose room is free last, as for gangs.
     """
-    bound = [_under(look, key, bounds(look, app)[key], ask) for key in _binding(look, app, ask)]
+    most = bounds(look, app)
+    bound = [_under(look, key, most[key], ask) for key in binding(look, app, ask, holders(look.apps))]
     found = []
     for node in look.nodes.values():
         profile = _on(look, node, app, ask)
@@ -370,12 +386,15 @@ def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
     end = start + _expected(look, app, ask)
     beside = {other.name for _, holder, other in holders(look.apps) if holder is not ask}
     return ShadowRecord(
-        node.node_id, start, end, look.now, going, looked=look.now, beside=beside, ended=ended
+        node.node_id,
+        start,
+        end,
+        look.now,
+        going,
+        looked=look.now,
+        beside=beside,
+        ended=ended,
     )
-
-
-def _binding(look: Look, app: AppRecord, ask: AskRecord) -> list[Key]:
-    return binding(look, app, ask, holders(look.apps))
 
 
 def _on(look: Look, node: NodeRecord, app: AppRecord, ask: AskRecord) -> Profile | None:

@@ -81,12 +81,7 @@ class Budgets:
         """All budgets of an application; amounts promised to its `own` ask are available."""
         found = []
         for name in self.names(here.name, app.queue):
-            budget, rm = self.budgets[name], here.name.partition("]")[0]
-            most, counted = dict(budget.limit), list(self.partitions.values())
-            if budget.slices is not None:
-                mine = budget.slices.get(RmId(here.rm_id), {})
-                most = {what: mine.get(what, 0) for what in most}
-                counted = [one for one in counted if one.name.startswith(f"{rm}]")]
+            most, counted = self._counted(here, name)
             claimed: Amounts = {}
             for partition in counted:
                 add_to(claimed, self.used_in(partition, name))
@@ -96,6 +91,29 @@ class Budgets:
                             add_to(claimed, self._kept_for(partition, name, ask))
             found.append(Bound(name, most, claimed))
         return found
+
+    def left_to(self, here: "PartitionOracle", app: AppRecord) -> dict[tuple[str, str, str], Amounts]:
+        """What the usage of other partitions, and their promises, leave of each budget of an application."""
+        found = {}
+        for name in self.names(here.name, app.queue):
+            most, counted = self._counted(here, name)
+            for partition in counted:
+                for other in self._members(partition, name) if partition is not here else ():
+                    sizes = [one.ask.size for one in other.allocations.values()]
+                    sizes += [ask.reservation.promised for ask in other.asks.values() if ask.reservation]
+                    for size in sizes:
+                        add_to(most, {what: -value for what, value in size.items() if what in most})
+            found["budget", name, ""] = most
+        return found
+
+    def _counted(self, here: "PartitionOracle", name: str) -> tuple[Amounts, list["PartitionOracle"]]:
+        """The bound of a budget, or of the RM's slice of it, and the partitions whose usage counts in it."""
+        budget, rm = self.budgets[name], here.name.partition("]")[0]
+        if budget.slices is None:
+            return dict(budget.limit), list(self.partitions.values())
+        mine = budget.slices.get(RmId(here.rm_id), {})
+        counted = [one for one in self.partitions.values() if one.name.startswith(f"{rm}]")]
+        return {what: mine.get(what, 0) for what in budget.limit}, counted
 
     def _members(self, partition: "PartitionOracle", name: str) -> Iterator[AppRecord]:
         return (app for app in partition.apps.values() if name in self.names(partition.name, app.queue))

@@ -40,29 +40,29 @@ def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool 
     Its leaf has to be open as well: preemption helps against none of these.
     """
     within = within_user_limits(look, app, ask, reserved=reserved)
-    return within and not stops_for_good(look, app, ask, reserved=reserved)
+    return within and not stops_for_good(look, app, ask)
 
 
 def within_user_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if the ask is within the limits of its user and its group."""
+    """True if the ask is within the limits of its user and its group, and within its budgets."""
     own = _own(ask, reserved=reserved)
-    return all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
+    within = all(_within_limits_of(look, app, path, ask, own) for path in lineage(app.queue))
+    return within and not any(
+        claimed.get(name, 0) + ask.size[name] > most[name]
+        for _, most, claimed in look.budgets_of(app, own)
+        for name in most.keys() & ask.size.keys()
+    )
 
 
-def stops_for_good(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
-    """True if its leaf is closed, or its budgets are used up: no start is planned for it."""
+def stops_for_good(look: Look, app: AppRecord, ask: AskRecord) -> bool:
+    """True if its leaf is closed, or its budgets of hours are used up: no start is planned for it."""
     if not look.queues[app.queue].is_open(look.now):
         return True
-    used_up = any(
+    return any(
         look.memory.used_up(look.queues[path], name, look.now)
         for path in lineage(app.queue)
         for name, wanted in ask.size.items()
         if wanted
-    )
-    return used_up or any(
-        claimed.get(name, 0) + ask.size[name] > most[name]
-        for _, most, claimed in look.budgets_of(app, _own(ask, reserved=reserved))
-        for name in most.keys() & ask.size.keys()
     )
 
 

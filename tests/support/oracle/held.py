@@ -2,16 +2,16 @@
 
 from support.oracle.backfill import SLACK, ShadowRecord, holders, in_time, minus
 from support.oracle.books import Amounts, AppRecord, AskRecord, add_to
-from support.oracle.maxima import Key, bounds, charged, free_of, is_due_below
+from support.oracle.maxima import Key, bounds, charged, free_of, is_budget, is_due_below
 from support.oracle.order import Look
 
 
 def exceeds(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if a maximum will not have room for the start."""
+    """True if a maximum of its own partition will not have room for the start."""
     shadow: ShadowRecord = ask.shadow
     used = {name: 0 for name, value in ask.size.items() if value > 0}
     return any(
-        not _is_left(look, key, most, used, shadow, None, strictly=True)
+        not is_budget(key) and not _is_left(look, key, most, used, shadow, None, strictly=True)
         for key, most in bounds(look, app).items()
     )
 

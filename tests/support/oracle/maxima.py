@@ -1,6 +1,7 @@
-"""Maxima of queues and limits of users and groups over time, with the amounts that starts reserve.
+"""Maxima of queues, limits of users and groups, and budgets over time, with the amounts that starts reserve.
 
-Everything is added up from the records for each question. The maximum of root is the total of the nodes.
+Everything is added up from the records for each question. The maximum of root is the total of the nodes. A
+budget has for a partition what the others leave of it, as if their usage never ended.
 """
 
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ Name = tuple[str, str]
 
 def bounds(look: Look, app: AppRecord) -> dict[Key, Amounts]:
     """The maxima that bind the application, with their quotas."""
-    found: dict[Key, Amounts] = {}
+    found: dict[Key, Amounts] = dict(look.left_of_budgets(app).items())
     for path in lineage(app.queue):
         if path != "root" and look.queues[path].max:
             found[path] = look.queues[path].max
@@ -34,12 +35,16 @@ def bounds(look: Look, app: AppRecord) -> dict[Key, Amounts]:
 
 def counted(look: Look, key: Key) -> list[AppRecord]:
     """The applications charged to the quota."""
-    return [
-        app
-        for app in look.apps.values()
-        if (key if isinstance(key, str) else key[2]) in lineage(app.queue)
-        and (isinstance(key, str) or key[:2] in app.trackers())
-    ]
+    return [app for app in look.apps.values() if _counts(look, key, app)]
+
+
+def _counts(look: Look, key: Key, app: AppRecord) -> bool:
+    if isinstance(key, str):
+        return key in lineage(app.queue)
+    kind, _, path = key
+    if kind == "budget":
+        return key in look.left_of_budgets(app)
+    return path in lineage(app.queue) and key[:2] in app.trackers()
 
 
 def free_of(look: Look, key: Key, most: Amounts) -> Amounts:
@@ -60,11 +65,15 @@ def charged(look: Look, key: Key) -> Iterator[tuple[AppRecord, AskRecord, float]
             yield app, one.ask, one.started
 
 
-def exceeds(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if the ask is larger than a maximum."""
-    return any(
-        value > most.get(name, inf) for most in bounds(look, app).values() for name, value in ask.size.items()
-    )
+def is_budget(key: Key) -> bool:
+    """True for a budget over RMs."""
+    return key[0] == "budget"
+
+
+def exceeded(look: Look, app: AppRecord, ask: AskRecord) -> list[Key]:
+    """The quotas whose whole maximum the ask exceeds."""
+    most = bounds(look, app)
+    return [key for key in most if any(value > most[key].get(name, inf) for name, value in ask.size.items())]
 
 
 Held = list[tuple[AppRecord, AskRecord, "ShadowRecord"]]

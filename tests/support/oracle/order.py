@@ -11,7 +11,7 @@ from support.oracle.elastic import grows
 from support.oracle.memory import Memory
 from support.oracle.queues import QueueRecord, lineage
 from support.oracle.terms import NodeOrder, PreemptionRecord
-from support.oracle.usage import Usage
+from support.oracle.usage import Tracker, Usage
 
 SCHEDULABLE = ("Accepted", "Running")
 
@@ -39,10 +39,11 @@ class Look(NamedTuple):
     `must_ask`: the RM has to agree to a node first. `preemption` is the partition's state of preemption.
     `review_due` is the time since when a review of reservations is due. `claims` are those to which
     reservations yield. `memory` is the past usage. `budgets_of` has the budgets of an application, for one of
-    its asks or for any. `runs` are the latest runtimes by leaf and size, `last_runs` those of a user's last
-    applications, and `pauses` those of asks without a start. `places` are those of lost gang members.
-    `is_asked`: the RM is being asked about nodes for a whole gang, or a start, of an application.
-    `asked_for_starts` counts applications whose first start waits for an answer.
+    its asks or for any, `left_of_budgets` what other partitions leave of each. `runs` are the latest runtimes
+    by leaf and size, `last_runs` those of a user's last applications, and `pauses` those of asks without a
+    start. `places` are those of lost gang members. `is_asked`: the RM is being asked about nodes for a whole
+    gang, or a start, of an application. `asked_for_starts` counts applications whose first start waits for an
+    answer.
     """
 
     queues: dict[str, QueueRecord]
@@ -61,6 +62,7 @@ class Look(NamedTuple):
     claims: list[ClaimRecord]
     memory: Memory
     budgets_of: Callable[[AppRecord, AskRecord | None], list[Bound]]
+    left_of_budgets: Callable[[AppRecord], dict[Tracker, Amounts]]
     runs: dict[object, list[float]]
     last_runs: dict[str, dict[str, float]]
     pauses: Any

@@ -17,12 +17,13 @@ from support.oracle.books import (
 )
 from support.oracle.gangs import unlink
 from support.oracle.lives import cut, drop_ask, end_allocation, note_placeholder, run, settle
-from support.oracle.maxima import Key
+from support.oracle.maxima import Key, is_budget
 from support.oracle.notices import ask_again_for, count_on, note_checkpoint
 from support.oracle.order import SCHEDULABLE
 from support.oracle.partition import PartitionOracle, look_again
 from support.oracle.reserving import new_reservation, review_later
 from support.oracle.terms import PreemptionTerms
+from support.oracle.usage import limit_for
 
 TAKES_ASKS = ("New", "Accepted", "Running", "Completing", "Resuming")
 UNACKNOWLEDGED = (TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER)
@@ -203,16 +204,33 @@ def lose_starts(partition: PartitionOracle, node: NodeRecord) -> None:
             shadow.node_id, shadow.stale = "", True
 
 
-def follow_backfill(partition: PartitionOracle, before: str, now: float) -> None:
-    """Follow a change of backfill from `before`: the latest starts end, and asks gain or lose runtimes."""
-    after = mode(partition.queues)
+def follow_quotas(partition: PartitionOracle) -> None:
+    """Let starts be behind none but the present quotas of their applications; the latest surplus ones end."""
     kept: list[set[Key]] = []
-    for _, ask, shadow in holders(partition.apps):
+    for app, ask, shadow in holders(partition.apps):
+        shadow.behind = {key for key in shadow.behind if _counts_in(partition, app, key)}
         counts = [sum(key in one for one in kept) for key in shadow.behind]
-        if max(counts or [sum(not one for one in kept)]) < MOST[after]:
+        if max(counts or [sum(not one for one in kept)]) < MOST[mode(partition.queues)]:
             kept.append(shadow.behind)
         else:
             ask.shadow = None
+
+
+def _counts_in(partition: PartitionOracle, app: AppRecord, key: Key) -> bool:
+    if isinstance(key, str):
+        return True
+    kind, name, path = key
+    if is_budget(key):
+        return name in partition.budgets.names(partition.name, app.queue)
+    return key[:2] in app.trackers() and limit_for(partition.queues[path], kind, name) is not None
+
+
+def follow_backfill(partition: PartitionOracle, before: str, now: float) -> None:
+    """Follow a change of backfill from `before`: asks gain or lose runtimes, and starts may be earlier."""
+    follow_quotas(partition)
+    for _, _, shadow in holders(partition.apps):
+        shadow.looked = -inf
+    after = mode(partition.queues)
     if (before == "off") == (after == "off"):
         return
     partition.runs.clear()

@@ -44,6 +44,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.claims,
         partition.memory,
         lambda app, own: partition.budgets.bounds(partition, app, own),
+        lambda app: partition.budgets.left_to(partition, app),
         partition.runs,
         partition.last_runs,
         partition.pauses,

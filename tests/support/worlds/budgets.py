@@ -11,6 +11,9 @@ from support.worlds.configs import some
 
 NAMES = ("company", "company/a", "company/b", "company/a/c", "guests")
 
+BUDGETS = 0.4
+"""Share of worlds with budgets where nothing else is said."""
+
 QUEUES = ("*", "root", "root.q0", "root.q1", "root.q*", "*q0", "root.*.q1")
 
 FLOATING: tuple[frozenset[str], ...] = (frozenset(), frozenset({"gpu"}), frozenset({"gpu", "licence"}))
@@ -19,12 +22,12 @@ FLOATING: tuple[frozenset[str], ...] = (frozenset(), frozenset({"gpu"}), frozens
 class BudgetMaker:
     """Draws budgets, and later changes, from its own random source."""
 
-    def __init__(self, seed: int, rms: Sequence[str]) -> None:
-        """Draw whether the world has any budgets."""
+    def __init__(self, seed: int, rms: Sequence[str], share: float) -> None:
+        """Draw whether the world is of the `share` with budgets."""
         self._rng = Random(seed ^ 0xB0D6E7)
         self._rms = rms
         self._budgets: list[Budget] = []
-        self.has_some = self._rng.random() < 0.4
+        self.has_some = self._rng.random() < share
 
     def first(self) -> list[Command]:
         """The initial budgets; none in most worlds."""

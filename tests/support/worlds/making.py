@@ -6,7 +6,7 @@ from licorne_core.messages.commands import Command, RemoveRm, Tick
 from licorne_core.values.ids import RmId
 from support.core.driver import START
 from support.worlds.backfill import SHARE, BackfillMaker
-from support.worlds.budgets import BudgetMaker
+from support.worlds.budgets import BUDGETS, BudgetMaker
 from support.worlds.configs import give_notices, want_shares
 from support.worlds.cordons import CordonMaker
 from support.worlds.elastic import SHARE as ELASTIC
@@ -39,7 +39,7 @@ class World:
         hides: bool = True,
         gangs: float | None = None,
         preempting: float | None = None,
-        budgets: bool = True,
+        budgets: float = BUDGETS,
         operators: bool = True,
         backfill: float = SHARE,
         shortest: float = 0.0,
@@ -53,14 +53,15 @@ class World:
         """Draw the RMs, then `length` events or a few more.
 
         Without `hides` reloads never leave out anything. `gangs` is the share of applications that are gangs,
-        `preempting` the share of asks that may preempt others; with None each RM draws its own. Without
-        `budgets` no RM depends on another. Without `operators` no operator acts on applications or nodes.
-        `backfill` is the share of RMs with backfill, `shortest` the share of their configurations in which
-        the shortest overtake first, and `maxima` the share of their queues with low maxima, which frequent
-        reloads change. With `gang_starts` these RMs keep their gangs, which get planned starts; the oracle
-        plans none of those. With `notices` most queues give notice of preemption, with `reclaims` most claim
-        fair shares. With `topology` there are topology domains, and gangs with terms; None means a fifth of
-        the worlds. `elastic` is the share of gangs with placeholders that become elastic.
+        `preempting` the share of asks that may preempt others; with None each RM draws its own. `budgets` is
+        the share of worlds with budgets, by which RMs depend on each other. Without `operators` no operator
+        acts on applications or nodes. `backfill` is the share of RMs with backfill, `shortest` the share of
+        their configurations in which the shortest overtake first, and `maxima` the share of their queues with
+        low maxima, which frequent reloads change. With `gang_starts` these RMs keep their gangs, which get
+        planned starts; the oracle plans none of those. With `notices` most queues give notice of preemption,
+        with `reclaims` most claim fair shares. With `topology` there are topology domains, and gangs with
+        terms; None means a fifth of the worlds. `elastic` is the share of gangs with placeholders that become
+        elastic.
         """
         self.seed = seed
         self.rng = Random(seed)
@@ -87,7 +88,7 @@ class World:
             for maker in rm.settings.makers.values():
                 want_shares(Random(f"{seed} reclaims of {rm.rm}"), maker, maker.shape)
         self.steps: list[Step] = []
-        self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms]) if budgets else None
+        self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms], budgets) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None
         self.backfill = BackfillMaker(
             seed, [rm.rm for rm in self.rms], backfill, gangs=gang_starts, shortest=shortest, maxima=maxima

@@ -4,7 +4,8 @@ A quota has a table from the first search for it on, as long as starts hold some
 the applications that count in the quota, and follows the log of changed nodes: of a changed node, what has
 come and gone since is added and removed. Each start holds its amounts of every quota
 with a maximum, from its start to its end (`HeldAmounts`). Root's maximum is the size of all nodes, on which
-room is held already. Shared quotas are not planned: what other partitions use of them is not known here.
+room is held already. Of a quota of several partitions that of this partition is planned, under what the
+others leave (`most_of`): their usage never ends here, and starts hold nothing back from them.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -21,12 +22,12 @@ from licorne_core.model.effort import Search
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
-from licorne_core.model.quotas import Quota, SharedQuota, Tracker
+from licorne_core.model.quotas import Quota, Tracker
 from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.values.asks import Allocation
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import Items, Resources, charge, refund
-from licorne_core.values.slices import PART
+from licorne_core.values.resources import EMPTY, Items, Resources, charge, refund
+from licorne_core.values.slices import PART, parts_of
 
 ALLOCATIONS_AT_ONE: Final = 64
 """Allocations on a changed node that are compared with the known ones at the cost of 1."""
@@ -39,21 +40,40 @@ COST_OF_A_PART: Final = 3
 
 
 def planned_quotas(app: Application) -> list[Quota]:
-    """The quotas of an application that its starts hold; some may have no maximum at present."""
-    return [quota for quota in app.quotas if not quota.strict and not isinstance(quota, SharedQuota)]
+    """The quotas of its partition that starts of an application hold; some may have no maximum at present."""
+    beyond = [whole for quota in app.further for whole in quota.wholes]
+    return [quota for quota in app.quotas if not quota.strict and quota not in beyond]
 
 
 def bounded(app: Application) -> list[Quota]:
     """The quotas with a maximum under which the starts of an application are planned."""
-    return [quota for quota in planned_quotas(app) if quota.max is not None]
+    return [quota for quota in planned_quotas(app) if most_of(quota) is not None]
+
+
+def most_of(quota: Quota) -> Resources | None:
+    """The maximum of a quota: the least of its own, and of what others leave of its wholes."""
+    bounding = quota.bounding()
+    if len(bounding) == 1:
+        return quota.max
+    bounds = [one for one in bounding if one.max is not None]
+    most: dict[str, int] = {}
+    for one in bounds:
+        for name, bound in (one.max or EMPTY).items():
+            left = bound - _taken(one, name) + _taken(quota, name)
+            most[name] = min(left, most.get(name, left))
+    return most if bounds else None
+
+
+def _taken(quota: Quota, name: str) -> int:
+    return quota.allocated.get(name, 0) + quota.promised.get(name, 0)
 
 
 def free_of(quota: Quota) -> dict[str, int]:
     """What is free of each type that the maximum names, beside all promises; maybe below zero."""
-    most: Resources = quota.max or {}
+    most: Resources = most_of(quota) or {}
     free: dict[str, int] = {}
     for name, bound in most.items():
-        free[name] = bound - quota.allocated.get(name, 0) - quota.promised.get(name, 0)
+        free[name] = bound - _taken(quota, name)
     return free
 
 
@@ -78,14 +98,14 @@ class QuotaEnds:
 
     __slots__ = ("at", "rest", "times", "version")
 
-    def __init__(self, requests: Iterator[Request]) -> None:
+    def __init__(self, requests: Iterator[Request | None]) -> None:
         """Start empty; `requests` are those of all applications that count in the quota."""
         self.at: dict[float, Ending] = {}
         self.times: list[float] = []
         """The ends in order."""
         self.version = 0
         """Rises with every change."""
-        self.rest: Iterator[Request] | None = requests
+        self.rest: Iterator[Request | None] | None = requests
         """The requests that have still to be read; None for a complete table."""
 
     def has(self, allocation: Allocation) -> bool:
@@ -151,9 +171,9 @@ class Charges:
         Raises:
             StillLooking: there is more to read.
         """
-        if not self._catch_up(until):
-            raise StillLooking
         for quota in quotas:
+            if not self._catch_up(until):
+                raise StillLooking
             table = self._table(quota)
             while table.rest is not None:
                 if self._search.work >= until:
@@ -162,9 +182,9 @@ class Charges:
 
     def steps(self, quotas: Iterable[Quota]) -> Iterator[int]:
         """Make the tables of these quotas, in steps of a job."""
-        while not self._catch_up(self._search.work + PART):
-            yield 1
         for quota in quotas:
+            while not self._catch_up(self._search.work + PART):
+                yield 1
             table = self._table(quota)
             while table.rest is not None:
                 self._read_next(quota, table)
@@ -187,6 +207,25 @@ class Charges:
         """Drop the tables of quotas of which no start holds anything, except those that are `wanted`."""
         for quota in [quota for quota in self._tables if not quota.claims and quota not in wanted]:
             del self._tables[quota]
+        if not (self._tables or wanted):
+            self.clear()
+
+    def follow(self, app: Application) -> Iterator[int]:
+        """Count the allocations of an application in its present quotas, in steps of a job."""
+        for part in parts_of(list(app.requests.values()) if self._tables else []):
+            for request in part:
+                if request.allocation is not None:
+                    self._move(request.allocation, app.quotas)
+            yield 1
+
+    def _move(self, allocation: Allocation, quotas: tuple[Quota, ...]) -> None:
+        node = self._nodes.by_id.get(allocation.node_id)
+        known = {} if node is None else self._known.get(node, {})
+        before = known.get(allocation, quotas)
+        if before != quotas:
+            self._ended(allocation, before)
+            known[allocation] = quotas
+            self._began(allocation, quotas)
 
     def forget(self, node: Node) -> None:
         """Drop the allocations of a removed node."""
@@ -195,7 +234,7 @@ class Charges:
             self._ended(allocation, quotas)
 
     def clear(self) -> None:
-        """Drop all tables, as applications count in other quotas."""
+        """Drop all tables, and what was read for them."""
         self._tables, self._known, self._behind, self._read = {}, {}, {}, 0
 
     def _table(self, quota: Quota) -> QuotaEnds:
@@ -211,7 +250,7 @@ class Charges:
         self._search.work += COST_OF_A_PART
         part = list(islice(table.rest, PART))
         for request in part:
-            allocation: Allocation | None = request.allocation
+            allocation: Allocation | None = None if request is None else request.allocation
             if allocation is None:
                 continue
             node = self._nodes.by_id.get(allocation.node_id)
@@ -221,13 +260,18 @@ class Charges:
         if len(part) < PART:
             table.rest = None
 
-    def _counted(self, quota: Quota) -> Iterator[Request]:
-        """The allocated requests of the applications that count in a quota."""
-        names = quota.members if isinstance(quota, Tracker) else _below(quota)
-        for app_id in list(names):
+    def _counted(self, quota: Quota) -> Iterator[Request | None]:
+        """The allocated requests of the applications that count in a quota; None for one without any."""
+        for app_id in list(self._members(quota)):
             app = self._applications.get(app_id)
-            if app is not None and app.allocation_count:
-                yield from [one for one in app.requests.values() if one.allocation is not None]
+            requests = () if app is None or not app.allocation_count else app.requests.values()
+            yield from [one for one in requests if one.allocation is not None] or (None,)
+
+    def _members(self, quota: Quota) -> Iterable[AppId]:
+        """The applications that may count in a quota."""
+        if isinstance(quota, Tracker):
+            return quota.members
+        return _below(quota) if isinstance(quota, Queue) else self._applications
 
     def _catch_up(self, until: float) -> bool:
         """Follow the changes of nodes as far as the work does not exceed `until`; False if there are more."""
@@ -306,7 +350,7 @@ class HeldAmounts(PlannedRoom):
 
     def has_left(self, items: Items, thing: Any, holder: object) -> bool:
         """True if the amounts of the types that the maximum names are free at the start."""
-        if thing.max is None:
+        if most_of(thing) is None:
             return True
         left = self.left_on(thing, holder)
         return all(value <= 0 or left.get(name, value) >= value for name, value in items)
@@ -352,11 +396,10 @@ class HeldAmounts(PlannedRoom):
         return found
 
 
-def _below(quota: Quota) -> Iterator[AppId]:
+def _below(queue: Queue) -> Iterator[AppId]:
     """The applications in a queue."""
-    assert isinstance(quota, Queue), f"{quota!r} is planned"
-    yield from quota.applications
-    for child in quota.children.values():
+    yield from queue.applications
+    for child in queue.children.values():
         yield from _below(child)
 
 

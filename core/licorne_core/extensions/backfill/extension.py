@@ -57,11 +57,11 @@ class PartitionStarts(Extension):
         """Change the mode. If backfill is turned on or off, all requests for remedies are made again."""
         shadows, mode = self.shadows, _mode_of(config)
         before, shadows.mode = shadows.mode, mode
-        for shadow in shadows.beyond():
-            shadows.give_up(shadow, now)
         self.charges.clear()
+        shadows.follow(list(shadows), now)
+        # With a higher maximum, starts may be earlier.
+        shadows.budget.changes += 1
         for shadow in shadows:
-            shadow.held.enter(shadow, self.charges)
             yield from self.charges.steps(bounded(shadow.app))
         yield 1
         if (before is Backfill.OFF) == (mode is Backfill.OFF):
@@ -77,10 +77,11 @@ class PartitionStarts(Extension):
                 yield 1
 
     def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """With backfill on, set the bit of the application, whose asks and ends are of interest."""
+        """With backfill on, set the bit of the application; its usage and its starts count in its quotas."""
         self._mark(app)
         self.passing.follow(leaf)
-        return iter(())
+        self.shadows.follow([shadow for shadow in self.shadows if shadow.app is app], now)
+        return self.charges.follow(app)
 
     def arriving(self, app: Application, ask: Ask) -> Ask:
         """Add its declared runtime to its class: asks that end early enough may pass a start."""

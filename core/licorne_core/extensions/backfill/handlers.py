@@ -1,4 +1,4 @@
-"""Shadow starts that are granted, that lapse, and that are overdue."""
+"""Shadow starts that are granted, that lapse, and whose deadlines come."""
 
 from typing import Final
 
@@ -43,8 +43,8 @@ def _ask(partition: Partition, decision: StartQuestion, _: float, __: Outcome) -
     starts_of(partition).shadows.asking[decision.question.app] = None
 
 
-def _overdue(firing: Firing, timer: Timer) -> None:
-    """Replan an overdue start; without an application, advance the time."""
+def _look(firing: Firing, timer: Timer) -> None:
+    """Plan an overdue start again; for a timer without an application, advance the time."""
     if not timer.app_id:
         firing.part.left -= starts_of(firing.partition).pass_time(firing.now, max(1, firing.part.left))
         return
@@ -54,4 +54,4 @@ def _overdue(firing: Firing, timer: Timer) -> None:
 
 
 DECISIONS: Final[Decisions] = {StartPlan: _hold_start, Lapsed: _give_up, StartQuestion: _ask}
-DEADLINES: Final[Deadlines] = {NAME: Deadline(_overdue)}
+DEADLINES: Final[Deadlines] = {NAME: Deadline(_look)}

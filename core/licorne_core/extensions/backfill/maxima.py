@@ -10,7 +10,14 @@ from collections.abc import Iterable, Sequence
 from math import inf
 from typing import Any, NamedTuple
 
-from licorne_core.extensions.backfill.charges import ENDS_AT_ONE, Charges, QuotaEnds, bounded, free_of
+from licorne_core.extensions.backfill.charges import (
+    ENDS_AT_ONE,
+    Charges,
+    QuotaEnds,
+    bounded,
+    free_of,
+    most_of,
+)
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, extended
 from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedClaim, PlannedRoom, usable
 from licorne_core.extensions.backfill.runtimes import Confidence
@@ -18,28 +25,40 @@ from licorne_core.extensions.backfill.start_sets import End, Gate
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.effort import Search
 from licorne_core.model.quotas import Quota
+from licorne_core.scheduling.waiting.shortages import QuotaPool
 from licorne_core.values.resources import Items, Resources, charge, refund
 
 
-def exceeds_maximum(app: Application, items: Items) -> bool:
-    """True if the amounts never fit, as they exceed a whole maximum."""
-    for quota in bounded(app):
-        most: Resources = quota.max or {}
-        if any(most.get(name, value) < value for name, value in items):
-            return True
-    return False
+def exceeded(app: Application, items: Items) -> Quota | None:
+    """A quota whose whole maximum the amounts exceed, parts first, which may grow; None if there is none."""
+    quotas = sorted(bounded(app), key=lambda quota: quota.max is not None)
+    return next((quota for quota in quotas if not _is_within(quota, items)), None)
+
+
+def _is_within(quota: Quota, items: Items) -> bool:
+    most: Resources = most_of(quota) or {}
+    return all(most.get(name, value) >= value for name, value in items)
+
+
+class LeftPool(QuotaPool):
+    """What others leave of a part, and the shortages of starts that need more."""
+
+    __slots__ = ()
+
+    def fits(self, items: Items) -> bool:
+        """True if others leave these amounts."""
+        return _is_within(self.thing, items)
 
 
 def is_tight(quota: Quota, claim: object, items: Items) -> bool:
     """True if not all starts, this one with these amounts among them, fit before anything ends."""
-    if quota.max is None:
-        return False
     free = free_of(quota)
+    names = tuple(free)
     refund(free, items)
     for other, room in quota.claims.items():
         if other is not claim:
             refund(free, room.items)
-    return any(free.get(name, 0) < 0 for name in quota.max)
+    return any(free.get(name, 0) < 0 for name in names)
 
 
 class Holding(Asking):
@@ -191,11 +210,11 @@ def binding(app: Application, items: Items, own: object) -> list[Quota]:
 
 def _binds(quota: Quota, items: Items, own: object) -> bool:
     free = free_of(quota)
+    wanted = [(name, value) for name, value in items if name in free]
     for claim, room in quota.claims.items():
         if claim is not own:
             refund(free, room.items)
-    most: Resources = quota.max or {}
-    return any(name in most and free.get(name, 0) < value for name, value in items)
+    return any(free.get(name, 0) < value for name, value in wanted)
 
 
 def _levels(
@@ -208,10 +227,10 @@ def _levels(
     runtime: float,
     own: PlannedClaim | None,
 ) -> _Levels:
-    most: Resources = quota.max or {}
-    wanted = [(name, value) for name, value in items if name in most]
+    known = free_of(quota)
+    wanted = [(name, value) for name, value in items if name in known]
     names = [name for name, _ in wanted]
-    free, changes = usable(free_of(quota), ends, rooms, now, before, runtime, names, own)
+    free, changes = usable(known, ends, rooms, now, before, runtime, names, own)
     times, fits = [-inf], [all(free[name] >= value for name, value in wanted)]
     for change in changes:
         charge(free, change.items)

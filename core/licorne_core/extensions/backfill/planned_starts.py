@@ -6,7 +6,7 @@ A holder is tried on its planned nodes. At its rank in the usual order it may be
 from math import inf, nextafter
 
 from licorne_core.extensions.backfill import RESERVE_AFTER, Backfill
-from licorne_core.extensions.backfill.maxima import Holding, binding, exceeds_maximum
+from licorne_core.extensions.backfill.maxima import Holding, LeftPool, binding, exceeded
 from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan
 from licorne_core.extensions.backfill.shadows import Lapsed, NodesAsked, Shadows, StartQuestion
 from licorne_core.extensions.backfill.start_search import StartKind, StartSearch, total_of
@@ -15,7 +15,7 @@ from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, OfNoNode
 from licorne_core.model.apps.members import first_asks, gather_gang, next_members
 from licorne_core.model.apps.requests import Request
-from licorne_core.model.quotas import Quota, SharedQuota, first_exceeded
+from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.checks import ask_blocker
 from licorne_core.scheduling.escalation import reserve_again
 from licorne_core.scheduling.gang_placement import Together, planned
@@ -23,7 +23,7 @@ from licorne_core.scheduling.measures import Candidate, Remedy, first_blocker
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext, RulePlace
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.shortages import QuotaPool, is_foreseen
+from licorne_core.scheduling.waiting.shortages import is_foreseen
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId
 
@@ -36,13 +36,10 @@ def kinds_of(app: Application, request: Request) -> list[StartKind]:
 
 
 def _unforeseen(context: CheckContext, asking: Asking, blocker: Blocker | None) -> Blocker | None:
-    """The blocker, or for one whose end may be known another one: a shared quota, or missing answers."""
+    """The blocker, or for one whose end may be known another one: missing answers."""
     if blocker is None or not is_foreseen(blocker):
         return blocker
     blocker.retire_if_unused()
-    shared = first_exceeded(asking.app.further, asking.items)
-    if shared is not None:
-        return context.wakeups.blockers.get(QuotaPool, shared).shortage(asking.items)
     return ask_blocker(context, asking, beyond=RulePlace.HELD)
 
 
@@ -72,9 +69,8 @@ class Starting(Remedy):
         return self._shadows.mode is not Backfill.OFF
 
     def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True for asks without a required node, unless a shared quota stops them."""
-        may_hold = self.context.may_hold and self.is_for_gangs and not isinstance(over, SharedQuota)
-        return may_hold and group.ask_class.required_node is None
+        """True for asks without a required node, whatever quota stops them."""
+        return self.context.may_hold and self.is_for_gangs and group.ask_class.required_node is None
 
     @property
     def helps_behind(self) -> bool:
@@ -90,7 +86,8 @@ class Starting(Remedy):
         may have failed just before.
         """
         context, app, shadows = self.context, wants.app, self._shadows
-        if app.gang.has_member(request.ask):
+        is_gang = app.gang.has_member(request.ask)
+        if is_gang:
             gather_gang(app)
         asking = Asking(app, wants.group)
         blocker = _unforeseen(context, asking, ask_blocker(context, asking))
@@ -101,14 +98,16 @@ class Starting(Remedy):
             return blocker
         kinds = kinds_of(app, request)
         total = total_of(kinds)
+        over = exceeded(app, total)
+        if over is not None and over.max is None and not is_gang:  # a gang may lose members, and need less
+            return context.wakeups.blockers.get(LeftPool, over).shortage(total)
         behind = binding(app, total, request.claim)
         unplanned, asks = shadows.unplanned, likeness(app, request, behind)
-        is_vain = any(context.node_book.is_too_large(kind.ask_class.items) for kind in kinds)
-        is_vain = is_vain or exceeds_maximum(app, total)
-        if is_vain or (behind and not shadows.has_room_behind):
+        is_vain = over is not None
+        is_vain = is_vain or any(context.node_book.is_too_large(kind.ask_class.items) for kind in kinds)
+        if is_vain or (behind and not shadows.has_room_behind(behind)):
             until = now + RETRY_TIME
         elif (until := unplanned.turn(app.app_id, asks, now)) <= now:
-            is_gang = app.gang.has_member(request.ask)
             own = next((one for one in shadows if is_gang and one.is_gang and one.app is app), None)
             plan = self._search.plan(app, kinds, now, own=own, asked=wants.asked)
             if isinstance(plan, NodeQuestion | StartQuestion):
@@ -197,7 +196,8 @@ class PlannedStarts:
         """True if a better start is to be searched: something has changed, or time has passed."""
         if now >= shadow.looked_at + REPLAN_TIME:
             return True
-        return shadow.changes_read != self._budget.changes and self._budget.has(now)
+        has_changed = shadow.changes_read != self._budget.changes
+        return has_changed and self._budget.has(now)
 
     def _plan(self, shadow: ShadowStart, now: float) -> StartPlan | NodeQuestion | StartQuestion | None:
         """Another plan for the holder, none later than its own unless that is stale."""

@@ -11,6 +11,7 @@ from heapq import heappop, heappush
 from math import inf
 from typing import NamedTuple
 
+from licorne_core.extensions.backfill.charges import free_of, most_of
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, extended
 from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.shadows import Shadows
@@ -252,7 +253,7 @@ class Projection:
         gained = self._nowhere.get(ask_class)
         if gained is not None:
             nodes = list(gained) if is_whole else [node for node in nodes if node in gained]
-        quotas = [quota for quota in app.quotas if quota.max is not None]
+        quotas = [quota for quota in app.quotas if most_of(quota) is not None]
         for node in nodes:
             yield from self._look()
             if self.looks >= MOST_LOOKS:
@@ -313,7 +314,7 @@ class Projection:
     def _free_again(self, quotas: Iterable[Quota], node: Node, items: Items) -> None:
         charge(self._free_on(node), items)
         for quota in quotas:
-            if quota.max is not None:
+            if most_of(quota) is not None:
                 _post(self._room(quota), items)
 
     def _free_on(self, node: Node) -> dict[str, int]:
@@ -327,7 +328,7 @@ class Projection:
     def _room(self, quota: Quota) -> dict[str, int]:
         room = self._rooms.get(quota)
         if room is None:
-            room = self._rooms[quota] = headroom(quota)
+            room = self._rooms[quota] = headroom(quota) if quota.max is not None else free_of(quota)
         return room
 
 

@@ -42,8 +42,9 @@ class _LeavesHeld(Rule):
     def reports(self, context: CheckContext, asking: Asking, obstacle: _Held | None) -> Checks:
         if obstacle is not None:
             quota, shadow = obstacle
-            where = f"queue {quota.path}"
-            where = where if quota.kind == "queue" else f"the limit of {quota.kind} {quota.name} in {where}"
+            where = f"queue {quota.path}" if quota.path else f"{quota.kind} {quota.name}"
+            if quota.path and quota.kind != "queue":
+                where = f"the limit of {quota.kind} {quota.name} in {where}"
             yield RuleCheck(
                 code=MAXIMUM_HELD,
                 kind="held",
@@ -56,7 +57,7 @@ class _LeavesHeld(Rule):
             )
 
     def named(self, obstacle: _Held) -> tuple[str, str]:
-        return MAXIMUM_HELD, obstacle[0].path
+        return MAXIMUM_HELD, obstacle[0].path or obstacle[0].name
 
 
 def _own(asking: Asking) -> Any:

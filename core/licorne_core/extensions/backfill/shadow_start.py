@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 from licorne_core.extensions.backfill import NAME, START_BY
-from licorne_core.extensions.backfill.charges import HeldAmounts, bounded
+from licorne_core.extensions.backfill.charges import HeldAmounts
 from licorne_core.extensions.backfill.maxima import binding, is_tight
 from licorne_core.extensions.backfill.planned_room import BEHIND, AllocationId, PlannedClaim, PlannedRoom
 from licorne_core.extensions.backfill.runtimes import Confidence
@@ -47,7 +47,7 @@ class ShadowStart(PlannedClaim):
     held: HeldAmounts
     """Amounts that are held of the quotas with a maximum."""
     behind: list[Quota]
-    """The maxima under which it did not fit when it was first published."""
+    """The maxima under which it did not fit at its first publication, as far as they still count."""
     looked_at: float
     """Time of the last plan, or of the last search for an earlier start."""
     read_to: int
@@ -145,11 +145,12 @@ class ShadowStart(PlannedClaim):
 
     @property
     def exceeds(self) -> bool:
-        """True if the amounts do not fit under a maximum at the start.
+        """True if the amounts do not fit under a maximum of its own partition at the start.
 
-        The maximum has fallen, or asks within a guarantee, or the RM, use some of what was free.
+        The maximum has fallen, or asks within a guarantee, or the RM, use some of what was free. What others
+        leave of a budget comes and goes: it counts when the start is due.
         """
-        return any(self.held.exceeds(quota) for quota in bounded(self.app))
+        return any(quota.max is not None and self.held.exceeds(quota) for quota in self.held.quotas)
 
     def exceeds_again(self, now: float) -> bool:
         """True if it exceeds a maximum, and is to be planned anew for that: only so often in `REPLAN_TIME`.

@@ -222,9 +222,20 @@ class Shadows:
         held = HeldAmounts(plan.start, plan.end, plan.total, plan.ended, now, shadow.number, self._claims)
         shadow.held = held
         held.enter(shadow, self.charges)
-        self._timers.set(shadow.timer, plan.start + GRACE)
+        self._timers.set(shadow.timer, shadow.start + GRACE)
         self._waiting.runnable = True
         return shadow
+
+    def follow(self, starts: Sequence[ShadowStart], now: float) -> None:
+        """Let starts hold amounts of the present quotas of their applications, and be behind none but these.
+
+        The latest ones that are more than there may be end.
+        """
+        for shadow in starts:
+            shadow.held.enter(shadow, self.charges)
+            shadow.behind = [quota for quota in shadow.behind if quota in shadow.held.quotas]
+        for shadow in self.beyond() if starts else ():
+            self.give_up(shadow, now)
 
     def give_up(self, shadow: ShadowStart, now: float) -> None:
         """End the start of an ask, which may have another one later."""

@@ -1,9 +1,9 @@
 """Budgets over RMs: quotas of applications in many partitions.
 
-A budget has quotas at three levels. The quota of a partition is the sum over the budget's applications in it,
-and has no bound; it serves to remove the usage of a dropped partition at once. The quota of an RM is bounded
-by the RM's slice, and the total by the limit if there are no slices. An application has all three among its
-quotas, so they are booked like those of queues.
+A budget has quotas at three levels. The quota of a partition is the sum over the budget's applications in it.
+It has no own bound, as it is a part of the other two; with it the usage of a dropped partition is removed in
+one step. The quota of an RM is bounded by the RM's slice, and the total by the limit if there are no slices.
+An application has all three among its quotas, so they are booked like those of queues.
 
 An ask may wait for a budget in one partition while usage ends in another: `FreedQuotas` has the quotas with
 more room for which asks wait.
@@ -120,6 +120,7 @@ class BudgetAccount:
             if rm_id not in self.by_rm:
                 own = self.by_rm[rm_id] = BudgetQuota(self.name, self._freed)
                 own.max = self._bound_of(rm_id)
+            part.wholes = (self.by_rm[rm_id], self.total)
         return (part, self.by_rm[rm_id], self.total)
 
     def slice_of(self, quota: BudgetQuota) -> str:
@@ -143,7 +144,7 @@ class BudgetAccount:
         rm_id = rm_of(partition)
         own = self.by_rm[rm_id]
         for quota in (own, self.total):
-            quota.waiters.pop(partition, None)
+            quota.waiters = {pool: name for pool, name in quota.waiters.items() if name != partition}
             refund(quota.allocated, tuple(part.allocated.items()))
             refund(quota.preempting, tuple(part.preempting.items()))
             refund(quota.promised, tuple(part.promised.items()))
@@ -193,7 +194,7 @@ class BudgetBook:
             while freed and not waking:
                 quota = next(iter(freed))
                 del freed[quota]
-                waking.extend((quota, name) for name in quota.waiters)
+                waking.extend((pool.thing, name) for pool, name in quota.waiters.items())
             if not waking:
                 return
             yield waking.popleft()

@@ -78,6 +78,7 @@ class Counting(Job):
         partition.dirty.mark(quota for quota in former if quota not in budgets)
         partition.dirty.mark_app(app)
         partition.wakeups.reserved.wake_of(app)
+        cost += sum(partition.points.enter_leaf(app, leaf, self.now))
         self._note(partition)
         yield cost + len(app.groups) + len(app.requests)
 

@@ -37,9 +37,10 @@ def check_books(book: BudgetBook, registry: Registry, *, is_counting: bool) -> N
             waiting = {
                 name
                 for name, partition in registry.partitions.items()
-                if quota in partition.wakeups.blockers.of(QuotaPool)
+                if any(quota in one.thing.bounding() for one in partition.wakeups.blockers.like(QuotaPool))
             }
-            require("B1", waiting == {*quota.waiters}, f"{at}: {quota.waiters} wait, not {waiting}")
+            noted = {*quota.waiters.values()}
+            require("B1", waiting == noted, f"{at}: {noted} wait, not {waiting}")
     for partition in registry.partitions.values():
         for app in partition.applications.values():
             right = partition.limits.further(app, app.leaf)

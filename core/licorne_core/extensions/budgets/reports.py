@@ -8,9 +8,10 @@ from licorne_core.extensions.budgets.accounts import BudgetAccount, BudgetQuota
 from licorne_core.extensions.budgets.messages import BudgetReport, BudgetUse
 from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.groups import AskGroup
+from licorne_core.model.claims import Claim
+from licorne_core.model.nodes.claims import HeldRoom
 from licorne_core.model.quotas import headroom
 from licorne_core.partitions.registry import Registry
-from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import RmId, rm_of
 from licorne_core.values.resources import EMPTY, Items, Resources
@@ -48,27 +49,27 @@ def _report(registry: Registry, account: BudgetAccount) -> BudgetReport:
         slices=budget.slices,
         used=dict(account.total.allocated),
         overdraft=_above(account.total),
-        rms={rm_id: _use(registry, account, rm_id) for rm_id in rm_ids},
+        rms={rm_id: _use(account, rm_id) for rm_id in rm_ids},
         counting=budgets_of(registry.core).counting is not None,
     )
 
 
-def _use(registry: Registry, account: BudgetAccount, rm_id: RmId) -> BudgetUse:
+def _use(account: BudgetAccount, rm_id: RmId) -> BudgetUse:
     own = account.by_rm.get(rm_id)
     if own is None:
         return BudgetUse(used=EMPTY, wanted=EMPTY, overdraft=EMPTY)
     bound = own if own.max is not None else account.total
-    return BudgetUse(used=dict(own.allocated), wanted=_wanted(registry, bound, rm_id), overdraft=_above(own))
+    return BudgetUse(used=dict(own.allocated), wanted=_wanted(bound, rm_id), overdraft=_above(own))
 
 
 def _above(quota: BudgetQuota) -> Resources:
     return {name: -left for name, left in headroom(quota).items() if left < 0 and name in quota.allocated}
 
 
-def _wanted(registry: Registry, bound: BudgetQuota, rm_id: RmId) -> Resources:
+def _wanted(bound: BudgetQuota, rm_id: RmId) -> Resources:
     """Amounts that blocked asks of the RM need beyond the remaining amounts."""
     wanted: dict[str, int] = {}
-    for items, number in islice(_blocked(registry, bound, rm_id), MOST_GROUPS):
+    for items, number in islice(_blocked(bound, rm_id), MOST_GROUPS):
         for name, value in items:
             wanted[name] = wanted.get(name, 0) + value * number
     left = headroom(bound)
@@ -76,14 +77,20 @@ def _wanted(registry: Registry, bound: BudgetQuota, rm_id: RmId) -> Resources:
     return {name: value for name, value in beyond.items() if value > 0}
 
 
-def _blocked(registry: Registry, bound: BudgetQuota, rm_id: RmId) -> Iterator[tuple[Items, int]]:
-    """Sizes of asks that the quota blocks, each with the number of these asks in a group."""
-    for name in bound.waiters:
-        partition = registry.partitions.get(name)
-        pool = partition.wakeups.blockers.of(QuotaPool).get(bound) if partition else None
-        if pool is None or rm_of(name) != rm_id:
-            continue
-        for line in pool.waiting_lines.values():
-            for member in line.members:
-                if isinstance(member, AskGroup) and isinstance(member.blocker, QuotaShortage):
-                    yield member.ask_class.items, member.waiting
+def _blocked(bound: BudgetQuota, rm_id: RmId) -> Iterator[tuple[Items, int]]:
+    """Sizes of asks that the quota blocks, each with the number of these asks in a group.
+
+    Where asks wait for amounts that claims hold, these have to be left beside them.
+    """
+    groups: dict[AskGroup, None] = {}
+    claims: dict[Claim, HeldRoom] = {}
+    for pool, name in bound.waiters.items():
+        lines = pool.waiting_lines.values() if rm_of(name) == rm_id else ()
+        known = [one for line in lines for one in line.members if isinstance(one, AskGroup)]
+        for group in known:
+            groups[group] = None
+            yield group.ask_class.items, group.waiting
+        claims |= pool.thing.claims if known else {}
+    for claim, room in claims.items():
+        if not any(request.group in groups for request, _ in claim.members):
+            yield room.items, 1

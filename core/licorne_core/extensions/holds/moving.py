@@ -74,8 +74,7 @@ def prepare(partition: Partition, app: Application, leaf: Queue, now: float) -> 
         # The delay of preemption is a setting of the leaf.
         partition.escalation.start_afresh(group, now)
         yield 1
-    for extension in partition.points.apply_leaf:
-        yield from extension.apply_leaf(app, leaf, now)
+    yield from partition.points.enter_leaf(app, leaf, now)
 
 
 def move(partition: Partition, app: Application, leaf: Queue, now: float) -> None:

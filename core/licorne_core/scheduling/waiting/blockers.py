@@ -283,10 +283,10 @@ class Blockers:
         """All blockers of the kind, by the objects that they depend on."""
         return self._by_kind.get(kind, {})
 
-    def of_things(self) -> list[Blocker]:
-        """All blockers that are removed with their last item."""
-        kinds = [kind for kind in self._by_kind if issubclass(kind, OfThing)]
-        return [one for kind in kinds for one in self._by_kind[kind].values()]
+    def like(self, kind: type[T]) -> list[T]:
+        """All blockers of the kind, and of its special cases."""
+        kinds = [known for known in self._by_kind if issubclass(known, kind)]
+        return [one for known in kinds for one in self._by_kind[known].values()]
 
     def add(self, thing: Any, blocker: Blocker) -> None:
         """Add a blocker that depends on the object, and is kept without waiting items."""

@@ -28,8 +28,11 @@ class QuotaPool(Pool):
         self.thing = quota
         self._all = blockers
         self.known: dict[Items, QuotaShortage] = {}
-        if isinstance(quota, SharedQuota):
-            quota.waiters[blockers.partition] = blockers
+        for shared in self._shared():
+            shared.waiters[self] = blockers.partition
+
+    def _shared(self) -> list[SharedQuota]:
+        return [quota for quota in self.thing.bounding() if isinstance(quota, SharedQuota)]
 
     def shortage(self, items: Items) -> "QuotaShortage":
         """The shortage for these amounts; a new one if there is none."""
@@ -40,7 +43,11 @@ class QuotaPool(Pool):
 
     def may_fit(self, least: Amounts) -> bool:
         """True if these amounts are available under the maximum."""
-        return within_max(self.thing, tuple(least.items()))
+        return self.fits(tuple(least.items()))
+
+    def fits(self, items: Items) -> bool:
+        """True if the amounts fit under the maximum."""
+        return within_max(self.thing, items)
 
     def that_may_open(self) -> list[Blocker]:
         """Return the blockers that may open after part of the quota was freed."""
@@ -54,11 +61,12 @@ class QuotaPool(Pool):
         """Forget a shortage without blocked items."""
         del self.known[items]
         if not self.known:
-            self._all.drop(type(self), self.thing)
-            if isinstance(self.thing, SharedQuota):
-                name, waiters = self._all.partition, self.thing.waiters
-                if waiters.get(name) is self._all:
-                    del waiters[name]
+            self._drop()
+
+    def _drop(self) -> None:
+        self._all.drop(type(self), self.thing)
+        for shared in self._shared():
+            shared.waiters.pop(self, None)
 
 
 class QuotaShortage(Shortage):
@@ -78,7 +86,7 @@ class QuotaShortage(Shortage):
 
     def is_covered(self) -> bool:
         """True if the amounts fit under the maximum."""
-        return within_max(self.quota, self.items)
+        return self._of.fits(self.items)
 
     def retire(self) -> None:
         """Remove this shortage from its pool."""
@@ -117,7 +125,7 @@ class HeldPool(QuotaPool):
         """Forget a shortage without blocked items."""
         del self.stopped[shortage.leaf, shortage.items, shortage.runtime, shortage.own]
         if not self.stopped:
-            self._all.drop(HeldPool, self.thing)
+            self._drop()
 
 
 class HeldShortage(Shortage):
@@ -145,13 +153,8 @@ class HeldShortage(Shortage):
 
 
 def is_foreseen(blocker: Blocker | None) -> bool:
-    """True if the time when allocations make room can be foreseen: under a maximum, with claims or not.
-
-    This is impossible for a shared quota, because the allocations of other partitions are unknown.
-    """
-    if isinstance(blocker, QuotaShortage):
-        return not isinstance(blocker.quota, SharedQuota)
-    return isinstance(blocker, HeldShortage)
+    """True if the time when allocations make room can be foreseen: under a maximum, with claims or not."""
+    return isinstance(blocker, QuotaShortage | HeldShortage)
 
 
 MOST_KEPT = 256

@@ -16,7 +16,7 @@ from licorne_core.model.queues.queue import stopped_above
 from licorne_core.model.quotas import Quota
 from licorne_core.partitions.partition import Partition
 from licorne_core.partitions.registry import Rm
-from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.blockers import Blocker, OfThing
 from licorne_core.scheduling.waiting.shortages import QuotaPool, QuotaShortage
 from licorne_core.scheduling.waiting.waiting import Parked, way_up
 from licorne_core.scheduling.waiting.wakeups import MOST_SHORT_GANGS
@@ -205,9 +205,9 @@ def _check_waiting_lines(partition: Partition) -> None:
 
 def _blockers(partition: Partition) -> Iterator[Blocker]:
     blockers = partition.wakeups.blockers
-    for pool in blockers.of(QuotaPool).values():
+    for pool in blockers.like(QuotaPool):
         yield from pool.known.values()
-    yield from blockers.of_things()
+    yield from blockers.like(OfThing)
 
 
 def _check_at_rest(partition: Partition) -> None:
