@@ -157,6 +157,10 @@ class Reservations:
             return
         if promise is None or request.state is not ASSUMED:
             self.end(reservation, now)
+            if promise is not None and request.allocation is not None:
+                node = self._nodes.by_id[request.allocation.node_id]
+                for claim in node.claims:
+                    claim.give_way()
         else:
             promise.unbook()
             promise.is_paused = True
@@ -246,6 +250,9 @@ class Reservations:
                 self._wakeups.reservation_limits.count(app, -1)
                 self._dirty.mark(reservers(app))
             self._wakeups.reserved_node_waits.give_up(node)
+            if node.claims:
+                # Their starts may be planned again.
+                self._wakeups.waiting.runnable = True
             self._dirty.mark_node(node)
             size = request.ask.ask_class.resources
             ended = reservation_changed(now, node_id, reservation.key, size, EventChange.REMOVE)

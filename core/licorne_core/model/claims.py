@@ -16,6 +16,7 @@ from licorne_core.model.apps.requests import ASSUMED, Request
 from licorne_core.model.effort import COMPARISONS_OF_A_TRY, Search
 from licorne_core.model.nodes.node import Node
 from licorne_core.values.asks import AskClass, Passed
+from licorne_core.values.resources import Items
 
 
 class Claim(ABC):
@@ -27,6 +28,8 @@ class Claim(ABC):
     app: Application
     members: Sequence[tuple[Request, Node]]
     """The asks, each with the node on which it has room."""
+    total: Items
+    """Amounts of all its asks."""
 
     @property
     @abstractmethod
@@ -52,6 +55,10 @@ class Claim(ABC):
     @abstractmethod
     def lose(self, node: Node) -> None:
         """Note that a node of the claim was removed, closed or resized."""
+
+    @abstractmethod
+    def give_way(self) -> None:
+        """Plan the claim again, as an ask that preempts was placed on a node of it."""
 
     @abstractmethod
     def check(self, request: Request) -> BehindReservationCheck | None:

@@ -7,6 +7,7 @@ _PASSING = ("extensions/backfill/test_passing",)
 _LATE = ("extensions/backfill/test_late_ends",)
 _MAXIMA = ("extensions/backfill/test_maxima",)
 _BUDGETS = ("extensions/backfill/test_budget_starts",)
+_PREEMPTING = ("extensions/backfill/test_preempting",)
 
 BACKFILL = (
     Defect(
@@ -463,5 +464,26 @@ BACKFILL = (
         swap("or _delays_claim ( group , together )", ""),
         "a large job is stopped for several asks, although a planned start lets only one of them start",
         ("preemption/test_together",),
+    ),
+    Defect(
+        "guaranteed-starts-give-way",
+        "Claim.precedes",
+        swap("and not is_within_guarantee ( start . app . leaf , start . total )", ""),
+        "an ask within its guarantee takes the node of a start within the guarantee of another queue",
+        _PREEMPTING,
+    ),
+    Defect(
+        "passed-starts-stay",
+        "Reservations.placed",
+        drop("give_way"),
+        "a start without room keeps its time after an ask with victims has passed it",
+        _PREEMPTING,
+    ),
+    Defect(
+        "starts-leave-promised-nodes",
+        "_keeps_nodes",
+        swap("not one . required", "False"),
+        "an overdue start is lost while an ask that preempts waits for victims on its node",
+        _PREEMPTING,
     ),
 )

@@ -55,7 +55,7 @@ def answer(driver: Driver, check: int, refused: Sequence[str] = ()) -> list[Effe
 def starts(driver: Driver) -> list[tuple[float, list[str]]]:
     """The shadow starts: seconds after the start of the test, and nodes."""
     shadows = starts_of(driver.partition).shadows
-    return [(one.start - START, [str(node.node_id) for node in one.nodes]) for one in shadows]
+    return [(one.start - START, [str(node.node_id) for node in one.places]) for one in shadows]
 
 
 def test_a_start_is_published_once_the_rm_has_accepted_its_node() -> None:

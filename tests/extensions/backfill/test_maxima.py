@@ -84,9 +84,9 @@ def test_a_guarantee_precedes_starts_behind_the_maximum_of_a_queue_above(propert
     driver.do(asks(ask("due", "small", vcore=1, tags={RUNTIME: "20"})))
     driver.do(asks(ask("due", "preempts", vcore=1, policy="o", tags={RUNTIME: "500"})))
     (victim,) = stopped(driver.wait(3.0))
-    assert placed(driver.do(releases(release("first", victim)))) == [("due", "preempts", "n1")]
+    assert placed(driver.do(releases(release("first", victim)))) == [("due", "preempts", "n0")]
     assert starts(driver)["large"][0] == 100.0
-    assert placed(driver.do(asks(ask("due", "passes", vcore=2)))) == [("due", "passes", "n0")]
+    assert placed(driver.do(asks(ask("due", "passes", vcore=2)))) == [("due", "passes", "n1")]
     assert starts(driver)["large"][0] == 503.0
 
 

@@ -59,7 +59,7 @@ def starts(driver: Driver) -> dict[str, tuple[float, list[str]]]:
     """The shadow starts: seconds after the start of the test, and nodes."""
     shadows = starts_of(driver.partition).shadows
     return {
-        one.request.key: (round(one.start - START, 3), [node.node_id for node in one.nodes])
+        one.request.key: (round(one.start - START, 3), [node.node_id for node in one.places])
         for one in shadows
     }
 

@@ -148,7 +148,7 @@ def calendar(stage: Stage, line: Line) -> list[str]:
     partition = stage.driver.scheduler.partitions[stage.partition(line)]
     return [
         f"{shadow.app.app_id}/{shadow.request.key} at {shadow.start - START:g} on "
-        f"{' '.join(node.node_id for node in shadow.nodes)}"
+        f"{' '.join(node.node_id for node in shadow.places)}"
         for shadow in sorted(starts_of(partition).shadows, key=lambda one: one.start)
     ]
 

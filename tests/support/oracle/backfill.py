@@ -185,6 +185,28 @@ def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, Shad
     return sorted(found, key=lambda one: one[2].serial)
 
 
+def give_way(apps: dict[str, AppRecord], node_id: str) -> None:
+    """An ask that preempts is placed on the node: the starts there are planned again."""
+    for _, _, shadow in holders(apps):
+        if shadow.node_id == node_id:
+            shadow.stale, shadow.overdue = True, False
+
+
+def is_kept(look: Look, shadow: ShadowRecord) -> bool:
+    """True if an ask that preempts has the node reserved: until it is placed the start keeps the node."""
+    asks = [
+        ask
+        for app in look.apps.values()
+        for ask in (*app.asks.values(), *(one.ask for one in app.allocations.values()))
+    ]
+    return any(
+        one.reservation is not None
+        and one.reservation.node_id == shadow.node_id
+        and one.required_node is None
+        for one in asks
+    )
+
+
 def may_be_earlier(look: Look, shadow: ShadowRecord) -> bool:
     """True if an earlier start may exist.
 

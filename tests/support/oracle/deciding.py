@@ -16,6 +16,7 @@ from support.oracle.backfill import (
     Unplanned,
     ask_first,
     holders,
+    is_kept,
     may_be_earlier,
     plan,
     runtime_for_order,
@@ -177,7 +178,7 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
         may_plan = comes and asked
         if not shadow.stale and not (may_plan and may_be_earlier(look, shadow)):
             continue
-        if may_plan and look.is_asked(app):
+        if may_plan and (look.is_asked(app) or (shadow.stale and is_kept(look, shadow))):
             continue
         found = plan(look, app, ask) if may_plan else None
         earlier = found is not None and (shadow.stale or found.start < shadow.start)
@@ -424,7 +425,7 @@ def _is_over(look: Look, ask: AskRecord, since: int) -> bool:
     return any(
         node.given_up > since
         and node.schedulable
-        and node.node_id not in look.usage.keeping | look.usage.planned
+        and node.node_id not in look.usage.keeping
         and node.holds(ask.size)
         and not refused(node, ask, allocate=False)
         for node in look.nodes.values()

@@ -1,6 +1,6 @@
 """Decisions, carried out on the records of a partition."""
 
-from support.oracle.backfill import Hold, Lapse, StartQuestion, holders, passed_by, started
+from support.oracle.backfill import Hold, Lapse, StartQuestion, give_way, holders, passed_by, started
 from support.oracle.books import (
     ALLOCATED,
     ASSUMED,
@@ -116,7 +116,7 @@ def _place(partition: PartitionOracle, decision: Decision, now: float, *, asks: 
         started(look_at(partition, now), app, ask, is_there=ask.shadow.node_id == node.node_id)
     del app.asks[ask.key]
     ask.shadow = None
-    if not (assumed and ask.is_promised):
+    if not ask.is_promised:
         ask.reservation = None
     partition.book(app, ask, node.node_id, ASSUMED, ask.created, now)
     if not assumed:
@@ -160,6 +160,7 @@ def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) ->
     Earlier answers of the RM about the node are void; later ones take the allocation into account.
     """
     allocation = app.allocations[key]
+    is_promised = allocation.ask.is_promised
     taken = [one for one in partition.places if one.app is app and one.taken_by == key]
     for place in taken if allocation.assumed else ():
         partition.places.remove(place)
@@ -173,6 +174,8 @@ def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) ->
         allocation.state = ALLOCATED
         note_start(partition, app, now)
         run(partition, app)
+    if is_promised:
+        give_way(partition.apps, allocation.node_id)
 
 
 def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> None:

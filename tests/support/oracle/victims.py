@@ -10,6 +10,7 @@ from typing import NamedTuple
 from licorne_core.config.schema import PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.standard.preemption.keys import RECLAIM
+from support.oracle.backfill import holders
 from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, Amounts, AppRecord, AskRecord
 from support.oracle.elastic import is_member
 from support.oracle.order import Look
@@ -318,10 +319,14 @@ def _snapshot(look: Look, ask: AskRecord, going: Collection[int]) -> Cluster:
                 name=node.node_id,
                 capacity=node.capacity,
                 occupied={name: node.capacity.get(name, 0) - value for name, value in node.free().items()},
-                schedulable=node.schedulable and node.node_id not in look.usage.planned,
-                is_planned=node.schedulable and node.node_id in look.usage.planned,
+                schedulable=node.schedulable,
                 refused=frozenset(
                     allocate for allocate in (True, False) if node.results.get((ask.ask_class, allocate))
+                ),
+                starts=tuple(
+                    (app.app_id, holder.key)
+                    for app, holder, shadow in holders(look.apps)
+                    if shadow.node_id == node.node_id and holder is not ask
                 ),
             )
             for node in look.nodes.values()

@@ -364,17 +364,12 @@ class BruteForce:
             return Law.NO_VICTIMS
         legal = [gone for gone in self._sets() if self.is_legal(gone)]
         found = [best for node in hosts if (best := self._best_on(node, legal))]
-        failed = Law.NODES_KEPT if kept else Law.NOT_ENOUGH
-        return [plan for _, plan in sorted(found)[:most]] or failed
+        return [plan for _, plan in sorted(found)[:most]] or (Law.NODES_KEPT if kept else Law.NOT_ENOUGH)
 
     def may_host(self, node: NodeRecord) -> bool:
         """True if the node could be reserved for the ask, and the RM has not refused it."""
-        if self.ask.predicate is not None:
-            if False in node.refused:
-                return False
-            if True in node.refused and self.has_room(node, ()):
-                return False
-        return self.is_free(node)
+        refused = False in node.refused or (True in node.refused and self.has_room(node, ()))
+        return self.is_free(node) and not (refused and self.ask.predicate is not None)
 
     def is_kept(self, node: NodeRecord) -> bool:
         """True if the node has candidates, and is only closed by reservations of other asks."""
@@ -383,10 +378,14 @@ class BruteForce:
         return may_go and self._is_large(node) and not refused and not self.is_free(node)
 
     def _is_large(self, node: NodeRecord) -> bool:
-        """True if the node is schedulable, and holds the ask when empty."""
-        return node.schedulable and all(
-            node.capacity.get(name, 0) >= wanted for name, wanted in self.ask.size.items()
-        )
+        """True if the node is schedulable, holds the ask when empty, and starts on it give way to the ask."""
+        is_large = all(node.capacity.get(name, 0) >= wanted for name, wanted in self.ask.size.items())
+        return node.schedulable and is_large and all(map(self._gives_way, node.starts))
+
+    def _gives_way(self, holder: tuple[str, str]) -> bool:
+        """True if the ask precedes a planned start: by a guarantee, if the start is not within one."""
+        (one,) = (Rules(self.cluster, one) for one in self.cluster.requests if (one.app, one.key) == holder)
+        return not self.rules.fair and (one.entitled is None or not one.is_due())
 
     def is_free(self, node: NodeRecord) -> bool:
         """True if the node could be reserved for the ask, regardless of the RM."""
@@ -451,9 +450,9 @@ class BruteForce:
         )
 
     def left_beside(self, hosts: Iterable[NodeRecord]) -> list[str]:
-        """The nodes where the ask fits, up to the first without amounts promised to others."""
+        """The nodes where the ask fits, up to the first on which nobody else has a promise or a start."""
         fit = [one for one in sorted(hosts, key=lambda one: one.name) if self.is_enough(one, ())]
-        return [one.name for one in takewhile(self.is_shared, fit)]
+        return [one.name for one in takewhile(lambda one: self.is_shared(one) or one.starts, fit)]
 
     def _sets(self) -> Iterator[Parties]:
         """Every set of candidates, each in rank order."""

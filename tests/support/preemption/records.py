@@ -28,14 +28,9 @@ class NodeRecord:
     capacity: Size
     occupied: Size = field(default_factory=dict)
     schedulable: bool = True
-    is_planned: bool = False
-    """True if it takes no ask because room on it is held for a planned start."""
     refused: frozenset[bool] = frozenset()
-
-    @property
-    def is_open(self) -> bool:
-        """True if both its RM and operators allow allocations on it."""
-        return self.schedulable or self.is_planned
+    starts: tuple[tuple[str, str], ...] = ()
+    """Application and key of the asks with a planned start on it, without the ask of the search."""
 
 
 @dataclass(frozen=True, kw_only=True)

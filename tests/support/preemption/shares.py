@@ -72,7 +72,7 @@ def fair_shares(cluster: Cluster, name: str) -> dict[str, Fraction]:
 
 def _usable(cluster: Cluster, node: NodeRecord, name: str) -> int:
     """The usable amount of a node: without foreign allocations, and on a closed node at most its usage."""
-    free = 0 if node.is_open else cluster.free(node, name)
+    free = 0 if node.schedulable else cluster.free(node, name)
     return max(0, node.capacity.get(name, 0) - node.occupied.get(name, 0) - free)
 
 

@@ -172,7 +172,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
     asked = _questions(partition)
     shadows: Keys = {
         (one.app.app_id, f"start of {one.request.key}"): str(
-            (one.start, one.expected_end, one.is_stale or one.exceeds, *map(_id, one.nodes))
+            (one.start, one.expected_end, one.is_stale or one.exceeds, *map(_id, one.places))
         )
         for one in starts_of(partition).shadows
     }

@@ -141,7 +141,7 @@ class PlannedRoom(HeldRoom):
         return {name: left.get(name, 0) for name, _ in wanted.items}
 
     def left_on(self, node: Any, holder: object = None) -> dict[str, int]:
-        """Amounts free on the node at the start, apart from this and other held rooms; may be negative."""
+        """Amounts free on the node at the start, without this and other held rooms; may be negative."""
         left: dict[str, int] = dict(node.available)
         for allocation in node.allocations:
             if self.ends_before(allocation):

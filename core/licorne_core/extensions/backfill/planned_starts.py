@@ -35,6 +35,11 @@ def kinds_of(app: Application, request: Request) -> list[StartKind]:
     return [StartKind(share[0].ask_class, first_asks(share)) for share in next_members(app)]
 
 
+def _keeps_nodes(shadow: ShadowStart) -> bool:
+    """True while an ask that preempts has a node of the start reserved: until then it keeps its nodes."""
+    return any(not one.required for node in shadow.places for one in node.reservations.values())
+
+
 def _unforeseen(context: CheckContext, asking: Asking, blocker: Blocker | None) -> Blocker | None:
     """The blocker, or for one whose end may be known another one: missing answers."""
     if blocker is None or not is_foreseen(blocker):
@@ -180,7 +185,7 @@ class PlannedStarts:
             shadow.is_stale = True
         if not shadow.is_stale and not (may_start and self._is_due(shadow, now)):
             return None
-        if may_start and app.gang.questions:
+        if may_start and (app.gang.questions or (shadow.is_stale and _keeps_nodes(shadow))):
             return None
         plan = self._plan(shadow, now) if may_start else None
         if isinstance(plan, NodeQuestion | StartQuestion):

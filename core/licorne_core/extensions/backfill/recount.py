@@ -2,9 +2,9 @@
 
 S1  A shadow start, its pending asks and its nodes refer to each other, and it has a deadline; its nodes have
 its number and times. There are no more than `backfill` allows, numbered in their order. S2  Room is held on
-schedulable nodes only, without reservations of asks that may go to other nodes. S3  With backfill on,
-applications have its interest; without it, none has. S5  A start holds its amounts of the quotas of its
-application, at its time, and counts on what is charged to these and ends by then.
+schedulable nodes only; asks with a reservation there require the node, or have had victims stopped.
+S3  With backfill on, applications have its interest; without it, none has. S5  A start holds its amounts of
+the quotas of its application, at its time, and counts on what is charged to these and ends by then.
 """
 
 from licorne_core.extensions.backfill.charges import planned_quotas
@@ -54,8 +54,9 @@ def check_starts(shadows: Shadows, context: CheckContext, *, settled: bool) -> N
     for node in context.nodes.values():
         for shadow in node.claims:
             require("S1", shadow in shadows.starts and node in shadow.places, f"{node.node_id}: {shadow}")
-        free = not node.claims or all(one.required for one in node.reservations.values())
-        require("S2", free, f"{node.node_id} is held and reserved")
+        there = [context.applications[app_id].requests[key] for app_id, key in node.reservations]
+        is_used = all(one.ask.ask_class.required_node or one.promise is not None for one in there)
+        require("S2", not node.claims or is_used, f"{node.node_id} is held and reserved")
     for app in context.applications.values():
         for request in app.requests.values():
             if request.claim is not known.get(request):

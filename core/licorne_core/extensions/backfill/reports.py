@@ -225,7 +225,7 @@ def _entry(shadow: ShadowStart) -> CalendarEntry:
         start=_held(shadow),
         asks=asks,
         requested=requested,
-        nodes=len(shadow.nodes),
+        nodes=len(shadow.places),
         since=shadow.since,
     )
 

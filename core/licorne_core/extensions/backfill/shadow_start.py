@@ -84,6 +84,7 @@ class ShadowStart(PlannedClaim):
         self.start, self.expected_end, self.confidence = plan.start, plan.end, plan.confidence
         self.declared = max(request.ask.ask_class.runtime for request, _ in plan.members)
         self.runtime = self.declared if self.declared < inf else plan.end - plan.start
+        self.total = plan.total
         self.late = 0.0
         self.is_stale = self.is_overdue = self.lost_node = False
         self.read_to = plan.read_to
@@ -126,11 +127,6 @@ class ShadowStart(PlannedClaim):
     def is_late(self) -> bool:
         """True if the planned start is later than requested."""
         return 0.0 < self.start_by < self.start
-
-    @property
-    def nodes(self) -> list[Node]:
-        """The nodes on which room is held."""
-        return list(self.places)
 
     @property
     def timer(self) -> Timer:
@@ -188,6 +184,10 @@ class ShadowStart(PlannedClaim):
     def lose(self, node: Node) -> None:
         """Plan the start again, because a node was lost."""
         self._shadows.lose(self, node)
+
+    def give_way(self) -> None:
+        """Plan the start again, beside all others: even if it is overdue, others wait for its node as well."""
+        self.is_stale, self.is_overdue = True, False
 
     def check(self, request: Request) -> BehindReservationCheck | None:
         """Count its nodes that refuse the request because of it."""

@@ -5,9 +5,9 @@ time at which all its needs fit, by the expected ends of allocations. Another as
 planned node only if it declares an earlier end, or if it leaves the planned room free at that time
 (`planned_room.py`). The holder itself is tried first in every pass.
 
-A published start is kept. It is *stale*, and planned again in the next pass, if one of its nodes is lost, or
-if the holder has not started `GRACE` seconds after it. Then some allocation runs longer than expected; it is
-expected to end soon, and further off the longer it is overdue.
+A published start is kept. It is *stale*, and planned again in the next pass, if one of its nodes is lost, if
+an ask that preempts was placed on one, or if the holder has not started `GRACE` seconds after it. Then some
+allocation runs longer than expected; it is expected to end soon, and further off the longer it is overdue.
 
 Several starts are planned beside each other: each holds its room from its start to its expected end. One that
 is late moves those that were told after it (`Shadows.started`).

@@ -180,7 +180,8 @@ class Node:
         A closed node takes only asks that have it reserved (`reserved`), and asks that require it
         (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or the whole node if the reservation
         is exclusive. They also have to leave room free that is held from a later time on, except asks of
-        the claim `holder`. For a shape, the RM's answers do not count.
+        the claim `holder`; victims were stopped for an ask that has a node with such room reserved. For a
+        shape, the RM's answers do not count.
         """
         required = wanted.required_node
         kept = self.kept
@@ -204,7 +205,7 @@ class Node:
                 beside = False
         if not beside:
             return RESERVED
-        behind = self._claimed(wanted, holder) if self.claims else None
+        behind = self._claimed(wanted, holder) if self.claims and not reserved else None
         if behind is not None:
             return behind
         return self._refused(wanted) if self.results else None

@@ -190,7 +190,7 @@ class NodesReserved(Blocker):
 
     def may_use(self, node: Node) -> bool:
         """True if no reservation keeps its victims, it is large enough, and the RM has not refused it."""
-        free = node.schedulable and not (node.keeps_victims or node.claims)
+        free = node.schedulable and not node.keeps_victims
         if not (free and node.holds(self.ask_class.items)):
             return False
         return not node.results.get((self.ask_class, False))

@@ -9,7 +9,7 @@ from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import NO_ANSWER, Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.candidates import Candidates
-from licorne_core.standard.preemption.laws import keeps_all
+from licorne_core.standard.preemption.laws import Claim, keeps_all
 from licorne_core.standard.preemption.victim_counts import CountsBySize, VictimCounts
 from licorne_core.standard.preemption.victim_index import VictimIndex, any_noticed, promised_on, room_shortage
 from licorne_core.standard.preemption.victims import Vector, covers
@@ -30,14 +30,14 @@ RESPECTED = 4.0
 
 
 def room_lacking(
-    node: Node, request: Request, applications: Mapping[AppId, Application], now: float
+    node: Node, request: Request, claim: Claim, applications: Mapping[AppId, Application], now: float
 ) -> Vector | None:
     """Amounts to free on the node, by type of the ask; None if the node cannot host the ask.
 
     Resources of current victims count as freed, except those promised to other asks. Victims do not help on a
     node that has room and that the RM has refused.
     """
-    promised = _promised_beside(node, request, applications, now)
+    promised = _promised_beside(node, request, claim, applications, now)
     if promised is None:
         return None
     # If the RM refuses a reservation on the node, it refuses the ask there, whatever the victims.
@@ -49,16 +49,28 @@ def room_lacking(
     return short
 
 
-def is_free_for(node: Node, request: Request, applications: Mapping[AppId, Application], now: float) -> bool:
+def is_free_for(
+    node: Node, request: Request, claim: Claim, applications: Mapping[AppId, Application], now: float
+) -> bool:
     """True if the node could be reserved for the ask, regardless of its usage and of RM answers."""
-    return _promised_beside(node, request, applications, now) is not None
+    return _promised_beside(node, request, claim, applications, now) is not None
+
+
+def _may_host(node: Node, request: Request, claim: Claim) -> bool:
+    """True if the node could be reserved for the ask, but for reservations and RM answers.
+
+    Starts that are planned on it have to be the ask's own, or give way to it. Then they do not count.
+    """
+    if not (node.schedulable and node.holds(request.ask.ask_class.items)):
+        return False
+    return all(start is request.claim or claim.precedes(start) for start in node.claims)
 
 
 def _promised_beside(
-    node: Node, request: Request, applications: Mapping[AppId, Application], now: float
+    node: Node, request: Request, claim: Claim, applications: Mapping[AppId, Application], now: float
 ) -> Mapping[str, int] | None:
     """Amounts on the node promised to others; None if the node could not be reserved for the ask."""
-    if not (node.schedulable and not node.claims and node.holds(request.ask.ask_class.items)):
+    if not _may_host(node, request, claim):
         return None
     for reservation in node.reservations.values():
         if not (yields(reservation, request, applications, now) or is_promised(reservation, applications)):
@@ -125,6 +137,7 @@ class AskHosts:
         self._wanted = request.ask.ask_class.items
         self._first_nodes = first_nodes
         self._refused = refused
+        self._claim = candidates.leaves.claim
         self._seen: set[Node] = set()
         # All nodes by their least number of victims, from the first use on.
         self._ranked: VictimCounts | None = None
@@ -137,13 +150,16 @@ class AskHosts:
     def without_victims(self, most: int) -> list[Node] | None:
         """Nodes, at most `most`, that have room left after promises; None if no node will have room.
 
-        The list ends before a node without a reservation: on that node the ask only has to wait.
+        The list ends before a node without a reservation or a start of others: on that node the ask only has
+        to wait.
         """
         found: list[Node] = []
         for node in self.with_room():
-            if len(found) == most or not any(
+            others = any(start is not self._request.claim for start in node.claims)
+            others = others or any(
                 is_promised(one, self._index.applications) for one in node.reservations.values()
-            ):
+            )
+            if len(found) == most or not others:
                 return found
             if node not in self._refused:
                 found.append(node)
@@ -154,9 +170,9 @@ class AskHosts:
 
         At most `most` asks. None if the node cannot host the ask.
         """
-        self.looked_at += 1
+        self.looked_at += 1 + len(node.claims)
         applications = self._index.applications
-        promised = _promised_beside(node, self._request, applications, self._candidates.now)
+        promised = _promised_beside(node, self._request, self._claim, applications, self._candidates.now)
         if promised is None:
             return None
         free = [
@@ -175,9 +191,9 @@ class AskHosts:
         now, applications = self._candidates.now, self._index.applications
         for reservation in self._index.reserved:
             node = self._reserved_node(reservation)
-            if node is None or is_free_for(node, self._request, applications, now):
+            if node is None or is_free_for(node, self._request, self._claim, applications, now):
                 continue
-            self.looked_at += 1
+            self.looked_at += 1 + len(node.claims)
             if next(self._candidates.on_node_by_age(node), None) is not None:
                 return True
         return False
@@ -187,7 +203,7 @@ class AskHosts:
         if reservation.node_id is None:
             return None
         node = self._index.nodes[reservation.node_id]
-        if node in self._refused or not (node.schedulable and node.holds(self._wanted)):
+        if node in self._refused or not _may_host(node, self._request, self._claim):
             return None
         return None if node.results.get((self._request.ask.ask_class, False)) else node
 
@@ -199,7 +215,8 @@ class AskHosts:
             return False
         now, applications = self._candidates.now, self._index.applications
         return any(
-            _is_refused(node, self._request) and is_free_for(node, self._request, applications, now)
+            _is_refused(node, self._request)
+            and is_free_for(node, self._request, self._claim, applications, now)
             for node in self._index.in_order()
         )
 
@@ -214,7 +231,7 @@ class AskHosts:
         for node in islice(index.in_order(), self._first_nodes * WALK):
             if len(self._seen) >= self._first_nodes:
                 return
-            self.looked_at += 1
+            self.looked_at += 1 + len(node.claims)
             if node.schedulable and node not in self._refused:
                 short = self._lacking(node)
                 if short is not None:
@@ -239,12 +256,12 @@ class AskHosts:
 
     def lacking(self, node: Node) -> Vector | None:
         """Room that the node lacks in addition to current victims; None if it cannot host the ask."""
-        self.looked_at += 1
+        self.looked_at += 1 + len(node.claims)
         return self._lacking(node)
 
     def _lacking(self, node: Node) -> Vector | None:
         now = self._candidates.now
-        return room_lacking(node, self._request, self._index.applications, now)
+        return room_lacking(node, self._request, self._claim, self._index.applications, now)
 
     def _all_ranked(self) -> VictimCounts:
         if self._ranked is None:

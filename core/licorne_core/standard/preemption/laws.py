@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from licorne_core.config.schema import PreemptionPolicy
 from licorne_core.messages.preemption import PreemptionRule
-from licorne_core.model.queues.guarantees import entitled_queue, settled, stays_within_guarantee
+from licorne_core.model.claims import Claim as PlannedStart
+from licorne_core.model.queues.guarantees import (
+    entitled_queue,
+    is_within_guarantee,
+    settled,
+    stays_within_guarantee,
+)
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.standard.preemption.keys import RECLAIM
@@ -109,6 +115,10 @@ class Claim(NamedTuple):
         if self.shares is None:
             return stays_within_guarantee(self.queue, wanted)
         return self.shares.cover(self.queue, wanted)
+
+    def precedes(self, start: PlannedStart) -> bool:
+        """True if a planned start gives way: guarantees precede what is planned, unless it is guaranteed."""
+        return self.shares is None and not is_within_guarantee(start.app.leaf, start.total)
 
     @property
     def exceeded(self) -> Law:

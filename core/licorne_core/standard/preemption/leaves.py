@@ -57,7 +57,8 @@ class VictimLeaves:
         """Prepare a search for an ask of the leaf with this claim."""
         self._index = index
         self._leaf = leaf
-        self._claim = claim
+        self.claim = claim
+        """The claim of the ask."""
         self._fence = fence
         self._wanted = wanted
         self.now = now
@@ -112,7 +113,7 @@ class VictimLeaves:
 
     def _judge_leaf(self, leaf: Queue) -> VictimLeaf | Out:
         self.judged += 1
-        if leaf is self._leaf or self._claim.queue in leaf.lineage:
+        if leaf is self._leaf or self.claim.queue in leaf.lineage:
             return Out.OWN_QUEUE
         branch = branch_of(leaf, self._fence)
         if branch is None:
@@ -127,9 +128,9 @@ class VictimLeaves:
             return Out.BELOW_GUARANTEE
         allowances = [self._allowances[queue] for queue, _ in above]
         counted: list[str] = []
-        if self._claim.shares is not None:
+        if self.claim.shares is not None:
             for queue in branch:
-                excess = self._above_share(queue, self._claim.shares)
+                excess = self._above_share(queue, self.claim.shares)
                 if excess is None:
                     return Out.BELOW_FAIR_SHARE
                 allowances.append(excess)

@@ -160,8 +160,9 @@ class Preempting(Remedy):
                 wait_for(context.escalation, wants, kept, now)
                 return kept
             # A refusal that may end with time is searched again without a change of the books.
-            wants.searched_at = version if found.until is None else ANY_VERSION
-        pause(context.escalation, wants, now)
+            version = version if found.until is None else ANY_VERSION
+        pause(context.escalation, wants, request, now)
+        wants.refusal, wants.searched_at = refusal, version
         return None
 
     def _kept(

@@ -79,7 +79,7 @@ def _stands_by(
     wanted = request.ask.ask_class.items
     if not claim.covers(wanted):
         return False, 0
-    room = room_lacking(node, request, index.applications, now)
+    room = room_lacking(node, request, claim, index.applications, now)
     beyond = quota_shortage(leaf.lineage, wanted)
     if room is None or (any(room) or any(beyond)) is not bool(victims):
         return False, 0

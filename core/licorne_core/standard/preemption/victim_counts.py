@@ -64,9 +64,10 @@ class _Known:
 class VictimCounts:
     """The nodes for asks of one size, by their minimum number of victims.
 
-    A node cannot host the ask if it is too small, drained, or reserved exclusively for another ask. Always
-    true after `refresh`: the room that every other node lacks is cached. The node is in the rank of its
-    least number, or in no rank if all its allocations do not suffice.
+    A node cannot host the ask if it is too small, drained, or reserved exclusively for another ask. Starts
+    that are planned on it do not count, as they may give way. Always true after `refresh`: the room that
+    every other node lacks is cached. The node is in the rank of its least number, or in no rank if all its
+    allocations do not suffice.
 
     Always true after `recount`: law 5 protects every leaf left out of the number of a node. Leaves
     that have become protected may still count, so a number may be too small but never too large.
@@ -221,7 +222,7 @@ class VictimCounts:
 
     def _lacking(self, node: Node) -> Vector | None:
         """Room that the node lacks; None if it cannot host the ask."""
-        if not node.schedulable or node.claims:
+        if not node.schedulable:
             return None
         promised = promised_on(node, self._index.applications) if node.reservations else EMPTY
         if promised is None or not node.holds(self._wanted):
