@@ -486,4 +486,11 @@ BACKFILL = (
         "an overdue start is lost while an ask that preempts waits for victims on its node",
         _PREEMPTING,
     ),
+    Defect(
+        "one-maximum-takes-all-starts",
+        "Shadows.has_room_behind",
+        swap("first < MOST_BEHIND", "False"),
+        "asks behind other maxima hold no start while 16 wait behind one",
+        _MAXIMA,
+    ),
 )

@@ -129,6 +129,17 @@ def test_starts_under_a_maximum_are_planned_around_each_other() -> None:
     assert placed(driver.do(asks(job("third", "fits", 4, 100)))) == [("third", "fits", "n0")]
 
 
+def test_many_starts_behind_one_maximum_leave_a_first_one_to_others() -> None:
+    """Of 17 asks behind one maximum 16 hold a start, and one of two behind another maximum holds one too."""
+    driver = world(100, queues=MAXIMUM.replace("{name: b}", "{name: b, resources: {max: {vcore: 5m}}}"))
+    driver.do(asks(job("first", "runs", 10, 100), job("other", "also", 5, 100)))
+    driver.do(asks(*(job("first", f"w{number:02}", 10, 10) for number in range(17))))
+    assert list(starts(driver)) == [f"w{number:02}" for number in range(16)]
+    driver.do(asks(job("other", "one", 5, 10), job("other", "two", 5, 10)))
+    assert list(starts(driver))[16:] == ["one"]
+    assert starts(driver)["one"][0] == 100.0
+
+
 def test_without_known_ends_there_is_no_start_behind_a_maximum() -> None:
     """An ask for more than the maximum has no start either."""
     driver = world(100)

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 Key = str | Tracker
 Name = tuple[str, str]
 
+MOST_BEHIND = 16
+
+
+def is_full_behind(behind: frozenset[Key], held: list[set[Key]]) -> bool:
+    """True if there are enough starts behind maxima, and the ask would not hold the first behind its own."""
+    starts = [one for one in held if one]
+    first = [one for index, one in enumerate(starts) if not one & set().union(*starts[:index])]
+    has_first = bool(behind & set().union(*starts))
+    return bool(behind) and len(starts) >= MOST_BEHIND and (has_first or len(first) >= MOST_BEHIND)
+
 
 def bounds(look: Look, app: AppRecord) -> dict[Key, Amounts]:
     """The maxima that bind the application, with their quotas."""

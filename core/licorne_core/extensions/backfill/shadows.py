@@ -20,7 +20,7 @@ If no end is known there is no start, and the ask has a node reserved as without
 (`unplanned.py`), and others are planned.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from licorne_core.extensions.backfill import Backfill
@@ -43,7 +43,7 @@ MOST_STARTS = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 16}
 """Maximum number of shadow starts at a time that no maximum delays, and of those behind one maximum."""
 
 MOST_BEHIND = 16
-"""Maximum number of shadow starts of a partition behind all its maxima."""
+"""Maximum number of shadow starts of a partition behind all its maxima; beyond it, of maxima with a start."""
 
 
 class Lapsed(NamedTuple):
@@ -158,10 +158,19 @@ class Shadows:
         """True if another ask may hold a start; those behind maxima do not count."""
         return sum(not one.behind for one in self.starts) + len(self.asking) < self.most
 
-    @property
-    def has_room_behind(self) -> bool:
-        """True if another ask may hold a start behind a maximum."""
-        return sum(bool(one.behind) for one in self.starts) < MOST_BEHIND
+    def has_room_behind(self, behind: Sequence[Quota]) -> bool:
+        """True if another ask may hold a start behind these maxima.
+
+        Many starts behind one maximum take nothing from another: its first start has a place, up to a number
+        of maxima.
+        """
+        held = [one.behind for one in self.starts if one.behind]
+        planned: set[Quota] = set()
+        first = 0
+        for quotas in held:
+            first += planned.isdisjoint(quotas)
+            planned.update(quotas)
+        return len(held) < MOST_BEHIND or (first < MOST_BEHIND and planned.isdisjoint(behind))
 
     @property
     def most(self) -> int:
