@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 import pytest
 
+from licorne_core.messages.commands import NodeAction
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
 from support.core.driver import Driver, placed, reserved
 
@@ -91,6 +92,15 @@ def test_a_reserved_node_is_used_by_the_first_ask_of_its_size() -> None:
     assert placed(core.do(releases(release("run", "r1")))) == [("b", "b1", "n1")]
     assert reserved(core) == {"a1": "n1"}
     assert placed(core.do(releases(release("b", "b1")))) == [("a", "a1", "n1")]
+
+
+def test_a_drained_node_is_used_by_the_ask_that_has_it_reserved() -> None:
+    """No other ask of the size is placed there, as it is closed to all others."""
+    core = full(10, 10)
+    core.do(asks(ask("a", "a1", vcore=10)))
+    core.wait(3)
+    core.do(asks(ask("b", "b1", vcore=10)), nodes(node("n1", NodeAction.DRAIN_NODE)))
+    assert placed(core.do(releases(release("run", "r1")))) == [("a", "a1", "n1")]
 
 
 def test_a_queue_preempts_on_a_node_reserved_in_a_full_cluster() -> None:

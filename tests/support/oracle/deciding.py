@@ -242,7 +242,8 @@ def _goes_first(look: Look, app: AppRecord, ask: AskRecord, node_id: str) -> Dec
             key=lambda claim: (claim[1].place, claim[0].app_id),
             default=first,
         )
-    if first[1] is ask and ask.reservation is not None and ask.reservation.provisional:
+    is_open = look.nodes[node_id].schedulable
+    if first[1] is ask and ask.reservation is not None and ask.reservation.provisional and is_open:
         first = first_in_order(look, ask, look.nodes[node_id]) or first
     return Decision(first[0].app_id, first[1].key, node_id)
 

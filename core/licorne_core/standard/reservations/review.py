@@ -129,7 +129,9 @@ class Review(Stage):
         provisional, it is the first ask of the same size in order. Otherwise it is the reserved ask.
         """
         holder = self.context.wakeups.reserved.holder(reservation)
-        if node.schedulable and self._gives_way(reservation, holder):
+        if not node.schedulable:
+            return holder
+        if self._gives_way(reservation, holder):
             rival = self._rival_on(node, reservation)
             if rival is not None:
                 return rival
