@@ -147,8 +147,21 @@ class Reservations:
                 _stopped_in_vain(self.promises, self._stays, again, now)
                 if request.group is not None:
                     readmit(self._escalation, request, now)
-        elif not promise.has_stopped:
-            request.triggered = False
+        else:
+            if not promise.has_stopped:
+                request.triggered = False
+            self._end_on_shared(request.reservation, now)
+
+    def _end_on_shared(self, reservation: Reservation | None, now: float) -> None:
+        """End a reservation that has lost its promise, on a node of others: beside promises there is at most
+        one without, and none on a node with planned starts.
+        """
+        if reservation is None or reservation.node_id is None or reservation.required:
+            return
+        node, reserved = self._nodes.by_id[reservation.node_id], self._wakeups.reserved
+        others = [one for one in node.reservations.values() if not (one is reservation or one.required)]
+        if node.claims or any(reserved.holder(one).request.promise is None for one in others):
+            self.end(reservation, now)
 
     def placed(self, request: Request, now: float) -> None:
         """End the reservation of a placed ask; while the ask is assumed, only pause its promise."""

@@ -110,8 +110,11 @@ def _recover(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts
 def _is_used(partition: PartitionOracle, ask: AskRecord) -> bool:
     """True if the node of a reservation is planned, or reserved for another ask without a promise."""
     node_id = None if ask.reservation is None else ask.reservation.node_id
-    plain = [one for _, one in partition.reserved_asks() if not (one.is_promised or one.required_node)]
-    others = [one.reservation.node_id for one in plain if one is not ask and one.reservation]
+    others = [
+        one.reservation.node_id
+        for _, one in partition.reserved_asks()
+        if one is not ask and one.reservation and not (one.is_promised or one.required_node)
+    ]
     planned = [shadow.node_id for _, _, shadow in holders(partition.apps)]
     return node_id is not None and node_id in (*others, *planned)
 
@@ -122,6 +125,7 @@ def replace_ask(
     """Change size or priority of a pending ask; a node reserved for it must be able to hold the new size."""
     del app.asks[ask.key]
     ask.shadow = None
+    was_promised = ask.is_promised
     ask.resize(size)
     if ask.reservation is not None:
         fresh = new_reservation(partition, app, ask.reservation.since)
@@ -135,6 +139,8 @@ def replace_ask(
         _rest(partition, app, ask, ask.rests_until)
     node_id = None if ask.reservation is None else ask.reservation.node_id
     if ask.required_node is None and node_id and not partition.nodes[node_id].holds(size):
+        ask.lose_node()
+    if was_promised and not ask.is_promised and ask.required_node is None and _is_used(partition, ask):
         ask.lose_node()
     if ask.reservation is not None and ask.reservation.node_id is not None:
         review_later(partition, now)
