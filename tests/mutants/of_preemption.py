@@ -294,7 +294,7 @@ PREEMPTION = (
     Defect(
         "daemon-takes-in-vain",
         "required_node_victims",
-        swap("if covers ( collected , short ) else ( )", ""),
+        swap("if covers ( less ( needed , missing ) , short ) else ( )", ""),
         "victims are stopped for an ask that requires a node and still does not fit there",
         ("scenarios/test_scenarios::test_scenario[required_node]",),
     ),

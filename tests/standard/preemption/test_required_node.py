@@ -91,11 +91,12 @@ def test_a_daemon_has_no_victims_while_the_cluster_is_overfull(larger: int, is_v
     assert stays_too_full(app.leaf.lineage[-1], request, node, victims) is is_vain
 
 
-def test_no_further_victim_is_stopped_if_present_victims_suffice() -> None:
-    """If allocations that are already being stopped free enough room, no further victim is stopped."""
+def test_present_victims_and_free_room_count_first() -> None:
+    """A daemon stops further victims only for what present victims and free room leave open."""
     going = runs(B, 0, state=RequestState.PREEMPTING)
     assert daemon_victims(going, runs(B, *range(1, 12))) == []
-    assert daemon_victims(going, runs(B, *range(1, 12)), vcore=2) == [f"{B}-11", f"{B}-10"]
+    assert daemon_victims(going, runs(B, *range(1, 12)), vcore=2) == [f"{B}-11"]
+    assert daemon_victims(runs(B, *range(1, 12)), vcore=2) == [f"{B}-11"]
 
 
 @pytest.mark.parametrize(("size", "wanted"), [({"gpu": 1}, []), ({"vcore": 1}, [f"{B}-3"])])

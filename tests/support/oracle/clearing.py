@@ -17,13 +17,15 @@ def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Pree
         if one.node_id == node_id
     ]
     free = look.usage.available[node_id]
+    cluster = look.usage.cluster
+    beyond = {k: _used_in_the_end(look, k) + wanted - cluster.get(k, 0) for k, wanted in ask.size.items()}
     missing = {
         name: wanted
         - free.get(name, 0)
         - sum(one.ask.size.get(name, 0) for _, one in here if one.state in VICTIMS)
         for name, wanted in ask.size.items()
     }
-
+    needed = {name: max(lack, min(beyond[name], ask.size[name])) for name, lack in missing.items()}
     found: list[tuple[tuple[object, ...], AppRecord, list[AllocationRecord]]] = []
     for other, one in here:
         mine = [(unit, step) for unit, step in units_of(other) if any(known is one for known in unit)]
@@ -32,10 +34,15 @@ def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Pree
     victims: list[tuple[str, str]] = []
     gone = dict.fromkeys(ask.size, 0)
     for _, other, together in sorted(found, key=lambda one: one[0]):
-        if all(gone[name] >= wanted for name, wanted in ask.size.items()):
+        open_ = {name for name, need in needed.items() if gone[name] < need}
+        if not open_:
             break
-        there = [one.ask for one in together if one.node_id == node_id]
-        helps = any(victim.size.keys() & ask.size.keys() for victim in there)
+        there = [
+            one.ask
+            for one in together
+            if one.node_id == node_id and (other.app_id, one.ask.key) not in victims
+        ]
+        helps = any(victim.size.get(name, 0) for victim in there for name in open_)
         if not helps or not all(_gives_way(ask, one) for one in together):
             continue
         for one in together:
@@ -43,10 +50,7 @@ def victims_on_required_node(look: Look, app: AppRecord, ask: AskRecord) -> Pree
                 victims.append((other.app_id, one.ask.key))
                 for name in gone:
                     gone[name] += one.ask.size.get(name, 0) if one.node_id == node_id else 0
-    enough = all(gone[name] >= lack for name, lack in missing.items())
-    for name, wanted in ask.size.items():
-        beyond = _used_in_the_end(look, name) + wanted - look.usage.cluster.get(name, 0)
-        enough = enough and gone[name] >= beyond
+    enough = all(gone[name] >= max(lack, beyond[name]) for name, lack in missing.items())
     if not enough or all(lack <= 0 for lack in missing.values()):
         return None
     return Preemption(app.app_id, ask.key, node_id, victims)

@@ -31,7 +31,7 @@ from licorne_core.standard.preemption.victims import (
     less,
 )
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import EMPTY, Items, charge
+from licorne_core.values.resources import EMPTY, Items
 
 
 class CoveringSets:
@@ -296,26 +296,25 @@ def required_node_victims(
 ) -> tuple[Victim, ...]:
     """Return the victims for a pending ask that requires the node, with all of their units.
 
-    Victims are collected until they alone cover the ask. The result is empty if they and the free room do not
-    suffice, or if current victims already free enough room.
+    Victims are collected until they free what the ask lacks, on the node and in the cluster, or all that it
+    requests. The result is empty if they free too little on the node, or if current victims free enough.
     """
     wanted = request.ask.ask_class.items
     short = room_shortage(node, wanted)
     if not any(short):
         return ()
-    missing = [value for _, value in wanted]
+    beyond = quota_shortage((app.leaf.lineage[-1],), wanted)
+    lacking = zip(short, beyond, wanted, strict=True)
+    missing = needed = tuple([max(here, min(above, value)) for here, above, (_, value) in lacking])
     names = [name for name, _ in wanted]
     victims: dict[Request, Victim] = {}
     for together in sorted(_on_required(request, node, applications, units), key=lambda one: one.rank(names)):
         further = [victim for victim in together.victims if victim.request not in victims]
-        for victim in further:
-            victims[victim.request] = victim
-            sizes = victim.request.ask.ask_class.resources if victim.node is node else {}
-            missing = [value - sizes.get(name, 0) for value, (name, _) in zip(missing, wanted, strict=True)]
-        if max(missing) <= 0:
-            break
-    collected = tuple([value - rest for rest, (_, value) in zip(missing, wanted, strict=True)])
-    return tuple(victims.values()) if covers(collected, short) else ()
+        left = less(missing, _freed_on(node, further, wanted))
+        if left != missing:
+            victims |= {victim.request: victim for victim in further}
+            missing = left
+    return tuple(victims.values()) if covers(less(needed, missing), short) else ()
 
 
 def stays_too_full(root: Queue, request: Request, node: Node, victims: Iterable[Victim]) -> bool:
@@ -324,12 +323,13 @@ def stays_too_full(root: Queue, request: Request, node: Node, victims: Iterable[
     Other nodes have more allocated than their capacity.
     """
     wanted = request.ask.ask_class.items
-    freed: dict[str, int] = {}
-    for victim in victims:
-        if victim.node is node:
-            charge(freed, victim.request.ask.ask_class.items)
-    beyond = quota_shortage((root,), wanted)
-    return not covers(tuple([freed.get(name, 0) for name, _ in wanted]), beyond)
+    return not covers(_freed_on(node, victims, wanted), quota_shortage((root,), wanted))
+
+
+def _freed_on(node: Node, victims: Iterable[Victim], wanted: Items) -> Vector:
+    """Amounts that the victims free on the node, by the ask's types."""
+    sizes = [victim.request.ask.ask_class.resources for victim in victims if victim.node is node]
+    return tuple([sum([size.get(name, 0) for size in sizes]) for name, _ in wanted])
 
 
 def _on_required(
