@@ -257,7 +257,7 @@ class Cycle:
     def _want(self, group: AskGroup, over: Quota | None, *, is_held: bool = False) -> None:
         """Register asks that exceed a quota, fit no node, or would use held amounts, for a remedy."""
         for kind, remedy in self._remedies.items():
-            helps = (remedy.helps_behind or not is_held) and remedy.helps(group, over)
+            helps = remedy.helps(group, over, is_held=is_held)
             if helps and kind not in group.remedy_requests:
                 self._context.escalation.want(group, kind, self._effort.now)
 

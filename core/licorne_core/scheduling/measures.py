@@ -62,14 +62,12 @@ class Remedy(ABC):
         """True if it makes room for whole gangs, also under maxima; then all gangs are placed whole."""
         return False
 
-    @property
-    def helps_behind(self) -> bool:
-        """True if it may also help asks that would use amounts of a quota which a claim holds."""
-        return False
-
     @abstractmethod
-    def helps(self, group: AskGroup, over: Quota | None) -> bool:
-        """True if it may help; `over` is the quota that the asks exceed, None if they fit no node."""
+    def helps(self, group: AskGroup, over: Quota | None, *, is_held: bool) -> bool:
+        """True if it may help; `over` is the quota that the asks exceed, None if they fit no node.
+
+        With `is_held` they exceed only what claims on the quota leave.
+        """
 
     @abstractmethod
     def decide(self, wants: Any, request: Request, now: float) -> Any:

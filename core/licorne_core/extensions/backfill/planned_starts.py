@@ -73,14 +73,9 @@ class Starting(Remedy):
         """True with backfill on: a gang holds a start as a whole."""
         return self._shadows.mode is not Backfill.OFF
 
-    def helps(self, group: AskGroup, over: Quota | None) -> bool:
+    def helps(self, group: AskGroup, over: Quota | None, *, is_held: bool) -> bool:
         """True for asks without a required node, whatever quota stops them."""
         return self.context.may_hold and self.is_for_gangs and group.ask_class.required_node is None
-
-    @property
-    def helps_behind(self) -> bool:
-        """True: the ask may get a start beside those for which amounts are held."""
-        return True
 
     def decide(
         self, wants: StartRequest, request: Request, now: float

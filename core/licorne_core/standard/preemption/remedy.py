@@ -124,10 +124,10 @@ class Preempting(Remedy):
         """True if the leaf may search again in this turn."""
         return self._searches.get(leaf, 0) < MOST_SEARCHES
 
-    def helps(self, group: AskGroup, over: Quota | None) -> bool:
+    def helps(self, group: AskGroup, over: Quota | None, *, is_held: bool) -> bool:
         """True if asks without a required node exceed the maximum of a queue, or fit no node."""
         is_ours = over is None or isinstance(over, Queue)
-        return is_ours and self.enabled and group.ask_class.required_node is None
+        return is_ours and not is_held and self.enabled and group.ask_class.required_node is None
 
     def decide(self, wants: PreemptionRequest, request: Request, now: float) -> ToPreempt | Blocker | None:
         """The plans with victims to stop (spec § 9.2), or the blocker; None during a pause."""

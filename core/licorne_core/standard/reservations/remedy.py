@@ -26,9 +26,10 @@ class ToReserve(NamedTuple):
 class Reserving(Remedy):
     """Reserves a node for an ask."""
 
-    def helps(self, group: AskGroup, over: Quota | None) -> bool:
+    def helps(self, group: AskGroup, over: Quota | None, *, is_held: bool) -> bool:
         """True if the asks fit no node, or exceed only the remaining amounts of the whole cluster."""
-        return self.context.may_hold and (over is None or over is self.context.tree.root)
+        is_ours = over is None or over is self.context.tree.root
+        return is_ours and not is_held and self.context.may_hold
 
     def decide(self, wants: ReservationRequest, request: Request, now: float) -> ToReserve | Blocker | None:
         """The node to reserve, or the blocker. None while an earlier remedy has not been paused."""
