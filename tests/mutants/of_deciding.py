@@ -304,6 +304,27 @@ DECIDING = (
         (_OVERFULL,),
     ),
     Defect(
+        "pause-of-all-priorities",
+        "PreemptionRequest.concerns",
+        returns("True"),
+        "after a failed search, an ask of a higher priority waits with the others",
+        ("preemption/test_repeating::test_a_failed_search_delays_no_ask_of_higher_priority",),
+    ),
+    Defect(
+        "pause-without-maturing",
+        "Escalation.rank",
+        swap("held_until if maturing is None else min ( maturing , held_until )", "held_until"),
+        "an ask that becomes old enough during the pause of others waits for its end",
+        ("preemption/test_repeating::test_a_failed_search_delays_no_ask_of_higher_priority",),
+    ),
+    Defect(
+        "too-young-after-a-cut-pause",
+        "PreemptionRequest.cut_pause",
+        drop("_fill"),
+        "an ask whose pause is cut short preempts before its delay",
+        ("preemption/test_repeating::test_no_ask_preempts_before_its_delay_when_a_wait_replaces_a_pause",),
+    ),
+    Defect(
         "timers-of-the-gone",
         "Escalation.forget",
         drop("cancel"),

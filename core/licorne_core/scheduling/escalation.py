@@ -60,15 +60,17 @@ class Escalation:
         """Rank a request just behind the group's first ask that is old enough."""
         if wants.is_paused(now):
             return
+        wants.mature(now)
         held_until = wants.held_until(now)
         if held_until is not None:
             self._waiting.withdraw(wants)
-            self.set_deadline(wants, held_until)
+            # The hold may not concern the next ask that is old enough.
+            maturing = wants.next_time(now)
+            self.set_deadline(wants, held_until if maturing is None else min(maturing, held_until))
             return
         if wants.end_wait(now):
             self._waiting.unpark(wants)
         ranking = wants.app.ranking
-        wants.mature(now)
         key = wants.key()
         if key is None:
             self._waiting.withdraw(wants)

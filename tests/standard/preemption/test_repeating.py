@@ -75,13 +75,77 @@ def test_a_failed_search_is_not_repeated_before_a_change() -> None:
     assert noted(driver, "p") == 2
 
 
-def test_another_ask_of_the_group_has_its_own_search() -> None:
-    """An ask of higher priority in the group has its own search after the delay of preemption."""
+@pytest.mark.parametrize("later", [0.2, 5.0, 19.0], ids=["before", "during", "after"])
+def test_a_failed_search_delays_no_ask_of_higher_priority(later: float) -> None:
+    """An ask of higher priority has victims after the delay of preemption, whatever failed for equal asks."""
     driver = crowded()
-    driver.do(asks(ask("poor", "low", policy="o", memory=1)))
-    driver.wait(19)
-    driver.do(asks(ask("poor", "high", policy="o", priority=9, memory=1)))
-    assert len(released(driver.wait(20))) == 1
+    driver.do(asks(ask("poor", "low", policy="o", priority=4, memory=1)))
+    driver.wait(later)
+    driver.do(asks(ask("poor", "high", policy="o", priority=5, memory=1)))
+    assert released(driver.wait(4.9)) == []
+    assert [key for _, key, *_ in released(driver.wait(0.1))] == ["r000"]
+    assert driver.explain("poor", "high").summary.endswith("waits for the end of rich/r000")
+    assert explained(driver, "low").code == "PREEMPTION_NO_VICTIMS"
+
+
+def test_explain_reports_a_failed_search_to_asks_of_no_higher_priority() -> None:
+    """The result of a failed search is reported to equal asks, except to those of a higher priority."""
+    driver = crowded()
+    driver.do(asks(ask("poor", "low", policy="o", priority=3, created=START - 60, memory=1)))
+    later = [("high", 4, START - 30), ("same", 3, START - 30), ("older", 3, START - 90)]
+    driver.send(
+        asks(*[ask("poor", key, policy="o", priority=p, created=at, memory=1) for key, p, at in later])
+    )
+    assert explained(driver, "high").code == "PREEMPTION_NOT_YET_TRIED"
+    assert explained(driver, "high").until == 0.0
+    refused = explained(driver, "low").text
+    assert explained(driver, "same").text == "for low, which comes before it: " + refused
+    assert explained(driver, "older").text == "for low, of the same priority: " + refused
+
+
+@pytest.mark.pure
+def test_each_higher_priority_has_one_search_in_vain(searches: list[str]) -> None:
+    """An ask above the priorities of all earlier failed searches has a search; others wait with the last."""
+    driver = full(4, priority=9)
+    driver.do(apps(app("poor", "root.poor")))
+    for number, priority in enumerate([4, 4, 3, 5, 4, 5, 9]):
+        driver.do(asks(ask("poor", f"p{number}", policy="o", priority=priority, memory=1)))
+        driver.wait(0.5)
+    assert len(released(driver.wait(5))) == 1
+    assert searches == ["p0", "p3", "p6"]
+
+
+def test_an_ask_of_higher_priority_does_not_wait_for_reserved_nodes() -> None:
+    """If equal asks wait for reserved nodes, one of higher priority has victims that they must spare."""
+    driver = full(2, priority=4, root=ALONE)
+    driver.do(apps(app("poor", "root.poor")))
+    driver.do(asks(*[ask("poor", f"p{number}", policy="o", priority=4, memory=1) for number in range(2)]))
+    driver.do(nodes(node("n9", NodeAction.CREATE_DRAIN, memory=1)))
+    driver.do(asks(ask("rich", "late", policy="s", priority=5, on_node="n9", memory=1)))
+    driver.do(nodes(node("n9", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    driver.wait(1)
+    driver.do(asks(ask("poor", "high", policy="o", priority=5, memory=1)))
+    assert len(released(driver.wait(4))) == 1
+    assert explained(driver, "p1").code == "PREEMPTION_NODES_KEPT"
+    assert [key for _, key, *_ in released(driver.wait(1))] == ["late"]
+
+
+def test_no_ask_preempts_before_its_delay_when_a_wait_replaces_a_pause() -> None:
+    """An ask that a pause held is not too early if a wait for reserved nodes replaces the pause, and ends."""
+    driver = full(2, priority=5, root=ALONE)
+    driver.do(apps(app("poor", "root.poor")))
+    for key, priority in (("first", 5), ("low", 4), ("high", 5), ("late", 4)):
+        driver.do(asks(ask("poor", key, policy="o", priority=priority, memory=1)))
+        driver.wait(1)
+    assert [key for _, key, *_ in released(driver.wait(3))] == ["r000"]
+    assert explained(driver, "high").code == "PREEMPTION_NODES_KEPT"
+    driver.do(nodes(node("x", NodeAction.CREATE_DRAIN, memory=1)))
+    driver.do(asks(ask("rich", "x", policy="s", priority=4, on_node="x", memory=1)))
+    driver.do(nodes(node("x", NodeAction.DRAIN_TO_SCHEDULABLE)))
+    stopped = release("rich", "r000", why=TerminationType.PREEMPTED_BY_SCHEDULER)
+    driver.do(releases(stopped, release("poor", "low"), release("poor", "high")))
+    assert released(driver.wait(0.9)) == []
+    assert [key for _, key, *_ in released(driver.wait(0.1))] == ["x"]
 
 
 def test_a_search_is_repeated_when_allocations_become_old_enough(monkeypatch: pytest.MonkeyPatch) -> None:

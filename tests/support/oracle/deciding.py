@@ -98,6 +98,7 @@ class Search(NamedTuple):
     kind: Kind
     in_vain: bool
     kept: Likeness | None
+    priority: int
 
 
 class Waits(NamedTuple):
@@ -351,13 +352,13 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
     searched = [one for one in outcome.searches if one.leaf == leaf.path]
     wish = app.wishes.get(ask.kind, WishRecord())
     lost = app.in_vain.get(ask.kind, VainRecord())
-    paused = wish.asked or look.now < max(wish.paused_until, lost.until)
+    paused = wish.pauses(ask.priority, look.now) or look.now < lost.until
     tried = [(one.app_id, one.kind) for one in searched]
     tried += [(one.app_id, one.kind) for one in outcome.waits]
     if not may or paused or (app.app_id, ask.kind) in tried:
         return None
     likeness = _likeness(app, ask)
-    waits_for = wish.waits_for if look.now < wish.waits_until else None
+    waits_for = wish.waits(ask.priority, look.now)
     if waits_for and not _is_over(look, ask, look.preemption.kept[waits_for].since):
         return None
     kept = look.preemption.kept.get(likeness)
@@ -370,9 +371,10 @@ def _victims(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> Pr
         outcome.postponed.append(app.app_id)
         return None
     in_vain = [name for name, node in look.nodes.items() if (node, node.told) in lost.nodes]
-    plans, is_kept = find_plans(look, app, ask, [*wish.refused, *in_vain])
+    refused_nodes = [name for name, priority in wish.refused.items() if ask.priority <= priority]
+    plans, is_kept = find_plans(look, app, ask, [*refused_nodes, *in_vain])
     asked = look.preemption.asked and ask.predicate is not None
-    found = Search(app.app_id, leaf.path, ask.kind, not plans, likeness if is_kept else None)
+    found = Search(app.app_id, leaf.path, ask.kind, not plans, likeness if is_kept else None, ask.priority)
     outcome.searches.append(found)
     if not plans:
         return None
@@ -390,8 +392,8 @@ def _equals(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> int
     tried = [one for one in look.apps.values() if one in apps_of_leaf(look, leaf, newcomers=False)]
     for other in (app, *[one for one in reversed(tried) if one is not app]):
         wish = other.wishes.get(ask.kind, WishRecord())
-        waits = wish.waits_for if look.now < wish.waits_until else None
-        pauses = wish.asked or look.now < max(wish.paused_until, other.backs_off_until)
+        waits = wish.waits(ask.priority, look.now)
+        pauses = wish.pauses(ask.priority, look.now) or look.now < other.backs_off_until
         pauses = pauses or other.app_id in outcome.backing_off
         pauses = pauses or (waits is not None and not _is_over(look, ask, look.preemption.kept[waits].since))
         stopped = other.state == "Accepted" and (not may_start(look, other) or is_further(look, other))

@@ -289,7 +289,7 @@ def _go_by(
 ) -> None:
     """Carry out the first accepted plan that is still valid; none for a held application."""
     on_hold = on_hold or check.app.held
-    check.wish.refused += refused
+    check.wish.refused.update(dict.fromkeys(refused, check.ask.priority))
     if not found or not still_waits(check):
         # The next nodes are tried, or the next ask follows at once.
         return
@@ -300,7 +300,7 @@ def _go_by(
         return
     check.wish.refused.clear()
     if standing is None:
-        check.wish.paused_until = now + SEARCH_INTERVAL
+        check.wish.fails(check.ask.priority, now + SEARCH_INTERVAL)
     else:
         preempt(partition, standing, now)
 
@@ -314,8 +314,7 @@ def _no_word_of_victims(partition: PartitionOracle, check: VictimCheck, now: flo
         found = accepted(check, starts(check))
         _go_by(partition, check, found, [], now, on_hold=on_hold)
     else:
-        check.wish.refused.clear()
-        check.wish.paused_until = now + SEARCH_INTERVAL
+        check.wish.fails(check.ask.priority, now + SEARCH_INTERVAL)
 
 
 def _settle(

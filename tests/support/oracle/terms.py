@@ -69,17 +69,32 @@ class LimitRecord:
 class WishRecord:
     """A search for victims by asks of one kind, not before `paused_until`, nor while the RM is `asked`.
 
-    `refused` are nodes that the RM refuses whatever victims end. Until `waits_until` asks of the likeness
-    `waits_for` wait for nodes reserved for others. Before `plans_from` no start is planned for them, and a
-    node may be reserved.
+    `refused` are nodes that the RM refuses whatever victims end, with the priority of the ask. Until
+    `waits_until` asks of the likeness `waits_for` wait for nodes reserved for others. Asks above the
+    `priority` of the failed search neither pause nor wait. Before `plans_from` no start is planned for
+    them, and a node may be reserved.
     """
 
     paused_until: float = 0.0
     asked: bool = False
-    refused: list[str] = field(default_factory=list)
+    priority: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
     waits_for: "Likeness | None" = None
     waits_until: float = 0.0
     plans_from: float = 0.0
+
+    def fails(self, priority: int, paused_until: float = 0.0) -> None:
+        """Note a search in vain for an ask of this priority, which pauses."""
+        self.priority, self.paused_until, self.waits_for = priority, paused_until, None
+        self.refused.clear()
+
+    def pauses(self, priority: int, now: float) -> bool:
+        """True if no victims are searched for such an ask now."""
+        return self.asked or (priority <= self.priority and now < self.paused_until)
+
+    def waits(self, priority: int, now: float) -> "Likeness | None":
+        """The likeness with which such an ask waits."""
+        return self.waits_for if priority <= self.priority and now < self.waits_until else None
 
 
 @dataclass(eq=False)

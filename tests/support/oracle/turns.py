@@ -117,7 +117,7 @@ def mark_waits(partition: PartitionOracle, waits: list[Waits]) -> None:
     """Let equal asks wait for reserved nodes for the same time."""
     for app_id, kind, likeness, until in waits:
         wish = partition.apps[app_id].wish(kind)
-        wish.refused.clear()
+        wish.fails(likeness[2])
         wish.waits_for, wish.waits_until = likeness, until
 
 
@@ -138,8 +138,7 @@ def mark_searches(partition: PartitionOracle, searches: list[Search], now: float
             preemption.kept[search.kept] = KeptRecord(preemption.given_up, until)
             mark_waits(partition, [Waits(search.app_id, search.kind, search.kept, until)])
         elif search.in_vain:
-            wish.refused.clear()
-            wish.paused_until = now + SEARCH_INTERVAL
+            wish.fails(search.priority, now + SEARCH_INTERVAL)
 
 
 def begin_turn(partition: PartitionOracle) -> None:

@@ -141,7 +141,7 @@ def proposal_overdue(partition: Partition, call: Call, now: float, outcome: Outc
         needed = {plan.node.node_id: plan.start for plan in proposal.plans}
         _settle(partition, proposal, _choices(proposal.plans, needed), (), now, outcome)
     elif _is_current(partition, proposal):
-        pause(partition.escalation, proposal.wants, now)
+        pause(partition.escalation, proposal.wants, proposal.request, now)
 
 
 def _proposal_of(call: Call) -> Proposal:
@@ -184,7 +184,7 @@ def _settle(
     if not _is_current(partition, proposal):
         return
     app, wants, request, _ = proposal
-    wants.refused.update(dict.fromkeys(refused))
+    wants.refused.update(dict.fromkeys(refused, request.priority))
     if not (choices and request.is_pending):
         partition.escalation.try_again(wants, now)
         return
@@ -203,7 +203,7 @@ def _settle(
     if is_allowed and any(_is_kept(partition, one.plan.node, request, now) for one in choices):
         partition.escalation.try_again(wants, now)
     else:
-        pause(partition.escalation, wants, now)
+        pause(partition.escalation, wants, request, now)
 
 
 def _is_kept(partition: Partition, node: Node, request: Request, now: float) -> bool:

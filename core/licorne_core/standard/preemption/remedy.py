@@ -146,18 +146,20 @@ class Preempting(Remedy):
         if leaf.settings.of(RECLAIM) and context.dirty.demands is not None:
             # Fair shares depend on all pending asks.
             version += context.dirty.demands.count
+        refusal = wants.refusal
         if wants.searched_at != version or wants.searched_for is not request:
             found = self._find(wants, request, now)
             if not isinstance(found, SearchRefusal):
-                wants.refusal = None
+                if now >= wants.paused_until:
+                    wants.refusal = None
                 return ToPreempt(app, request, found)
-            wants.refusal, wants.searched_for = found, request
+            refusal = found
             wants.group.note(REASONS.get(found.law, DOES_NOT_HELP), now)
             if found.law is Law.NODES_KEPT:
                 # The search failed only because nodes are reserved.
                 until = now + SEARCH_INTERVAL
                 kept = context.wakeups.reserved_node_waits.note(leaf, request, found, now, until)
-                wait_for(context.escalation, wants, kept, now)
+                wait_for(context.escalation, wants, request, kept, now)
                 return kept
             # A refusal that may end with time is searched again without a change of the books.
             version = version if found.until is None else ANY_VERSION
@@ -170,13 +172,11 @@ class Preempting(Remedy):
     ) -> NodesReserved | None:
         """Blocker for the reserved nodes for which this ask or a similar one waits; None if there is none."""
         kept: NodesReserved | None = wants.waits_for
-        if wants.is_waiting(now):
+        if wants.is_waiting(request, now):
             return kept
         kept = self.context.wakeups.reserved_node_waits.find(leaf, request, now)
         if kept is not None:
-            assert isinstance(kept.refusal, SearchRefusal), "the wait was noted here"
-            wants.refusal, wants.searched_for = kept.refusal, request
-            wait_for(self.context.escalation, wants, kept, now)
+            wait_for(self.context.escalation, wants, request, kept, now)
         return kept
 
     def _find(
@@ -185,7 +185,8 @@ class Preempting(Remedy):
         """Plans for the ask, or the law that refuses them. `now` is in unix seconds."""
         most = MOST_PLANS if self.asks_rm(request) else 1
         in_vain = wants.group.refused_stops
-        refused = (*wants.refused, *(() if in_vain is None else in_vain.nodes))
+        refused = [node for node, priority in wants.refused.items() if request.priority <= priority]
+        refused += () if in_vain is None else in_vain.nodes
         found = self._victims.find(
             wants.app,
             request,
@@ -258,7 +259,7 @@ def equals_of(context: CheckContext, app: Application, request: Request, now: fl
         group = one.groups.get(request.group.key)
         places = () if group is None else islice(group.heap, MOST_ASKS)
         equal = list(islice((place for place in places if _is_equal(place, request, created)), MOST_TOGETHER))
-        if group is None or not equal or not (one is app or _may_preempt(context, one, group, now)):
+        if group is None or not equal or not (one is app or _may_preempt(context, one, group, request, now)):
             continue
         for _ in equal:
             together = times(wanted.items, count + 1)
@@ -270,8 +271,8 @@ def equals_of(context: CheckContext, app: Application, request: Request, now: fl
     return count
 
 
-def _may_preempt(context: CheckContext, app: Application, group: AskGroup, now: float) -> bool:
-    """True if only the lack of room stops the group of another application."""
+def _may_preempt(context: CheckContext, app: Application, group: AskGroup, like: Request, now: float) -> bool:
+    """True if only the lack of room stops asks like this one in the group of another application."""
     leaf: Queue = app.leaf
     ranked: Any = leaf.ranking if app.peers is None else app.peers
     if app.state is AppState.ACCEPTED and any(
@@ -282,7 +283,7 @@ def _may_preempt(context: CheckContext, app: Application, group: AskGroup, now: 
     if app not in ranked or app.blocker is not None or app.gang.is_whole or group.is_bound:
         return False
     wants = preemption_request_of(group)
-    if wants is not None and (wants.is_paused(now) or wants.is_waiting(now)):
+    if wants is not None and wants.holds(like, now):
         return False
     blocker = application_blocker(context, app) or stops_preemption(context, app, group)
     if blocker is not None:

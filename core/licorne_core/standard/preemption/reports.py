@@ -111,9 +111,10 @@ def _not_allowed(partition: Partition, app: Application, request: Request) -> Pr
 def _searched(partition: Partition, request: Request) -> PreemptionCheck:
     """Report the last search, as a new one would take too long for a reader."""
     wants = preemption_request_of(request.group)
-    found: SearchRefusal | None = None if wants is None else wants.refusal
+    concerns = wants is not None and wants.concerns(request)
+    found: SearchRefusal | None = wants.refusal if wants is not None and concerns else None
     if wants is None or found is None:
-        paused = 0.0 if wants is None else max(0.0, wants.paused_until)
+        paused = max(0.0, wants.paused_until) if wants is not None and concerns else 0.0
         if request.group.refused_stops is not None:
             paused = max(paused, request.group.refused_stops.until)
         text = "victims are searched for when it is tried next"
@@ -121,7 +122,8 @@ def _searched(partition: Partition, request: Request) -> PreemptionCheck:
     text = _text(found) + _spared(found)
     first = wants.searched_for
     if first is not None and first is not request:
-        text = f"for {first.key}, which comes before it: {text}"
+        which = "which comes before it" if first.place < request.place else "of the same priority"
+        text = f"for {first.key}, {which}: {text}"
     until = found.until or 0.0
     return PreemptionCheck(
         code=f"PREEMPTION_{found.law.name}",
