@@ -76,16 +76,17 @@ def _place(entry: CalendarEntry) -> tuple[float, str, str]:
 
 
 class _Awaited(NamedTuple):
-    """An expected start that was observed, and its range at that time."""
+    """An expected start that was observed, and its range at that time, None once it is judged."""
 
     expected: Expected
     range: Range | None
 
 
-class _Observed:
+class Observed:
     """The samples of one partition."""
 
     def __init__(self) -> None:
+        """Start without samples."""
         self.ranges = Ranges()
         self.awaited: dict[tuple[AppId, AllocationKey], _Awaited] = {}
         self.place = 0
@@ -100,14 +101,17 @@ class _Observed:
             self.awaited = dict(list(self.awaited.items())[::2])
         self.awaited[key] = _Awaited(expected, self.ranges.range(expected))
 
-    def learn(self, views: Views, name: PartitionName) -> None:
-        """Compare actual starts with the expected ones; an ask that was removed has no start."""
+    def learn(self, views: Views, name: PartitionName, now: float) -> None:
+        """Compare starts, and ranges that are over, with the expected starts; a removed ask has no start."""
         for key, (expected, told) in list(self.awaited.items()):
             start = next(views.listed("start_of", name, *key), None)
+            if start is not None and told is not None and (start < inf or told.latest < now):
+                self.ranges.judge(expected, told, start, len(self.awaited))
+                self.awaited[key] = _Awaited(expected, None)
             if start != inf:
                 del self.awaited[key]
                 if start is not None:
-                    self.ranges.started(expected, told, start)
+                    self.ranges.started(expected, start)
 
 
 class ExpectedStarts(Periodic):
@@ -117,7 +121,7 @@ class ExpectedStarts(Periodic):
         """Idle until `start`."""
         super().__init__(PEER, clock, SAMPLE_SECONDS)
         self._views, self._time_slices = views, time_slices
-        self._observed: dict[PartitionName, _Observed] = {}
+        self._observed: dict[PartitionName, Observed] = {}
 
     def explain(self, partition: PartitionName, message: pb.ExplainResponse, now: float) -> Iterator[None]:
         """Add the expected start of a pending ask, if backfill is on; the caller may pause at each step."""
@@ -132,18 +136,18 @@ class ExpectedStarts(Periodic):
 
     async def _work(self) -> float:
         names, steps = self._views.partition_names(), 0
-        self._observed = {name: self._observed.get(name) or _Observed() for name in names}
+        self._observed = {name: self._observed.get(name) or Observed() for name in names}
         for name, observed in self._observed.items():
             with suppress(NotFound):
                 steps += await self._sample(name, observed)
         pauses = max(1.0, STEP_SECONDS * steps // SAMPLE_SECONDS)
         return (self._clock.now() // SAMPLE_SECONDS + pauses) * SAMPLE_SECONDS
 
-    async def _sample(self, name: PartitionName, observed: _Observed) -> int:
+    async def _sample(self, name: PartitionName, observed: Observed) -> int:
         """Take one sample; return the number of its steps."""
         count = 0
         async with self._time_slices.slice(PEER):
-            observed.learn(self._views, name)
+            observed.learn(self._views, name, self._clock.now())
             steps = self._views.listed("start_sample", name, observed.place, self._clock.now())
         while True:
             async with self._time_slices.slice(PEER) as is_over:

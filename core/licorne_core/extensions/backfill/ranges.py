@@ -32,6 +32,10 @@ GRACE = 60.0
 STEP = 0.02
 """Change of the part of missed starts that ranges allow for, by one miss."""
 
+FULL_STEP = 32
+"""Most awaited starts with whole steps; with n times as many a step is an n-th. Their ranges have nearly the
+same level, so that whole steps for the first of them, which are mostly hits, would change it too much."""
+
 
 class Expected(NamedTuple):
     """The expected start of an ask, and the time of the expectation, both in unix seconds.
@@ -96,8 +100,8 @@ class Ranges:
         )
         return Range(floor(earliest), ceil(latest))
 
-    def started(self, expected: Expected, told: Range | None, start: float) -> None:
-        """Learn from an ask that started at a time, and had this range when that was expected."""
+    def started(self, expected: Expected, start: float) -> None:
+        """Learn the error of an ask that started at a time."""
         is_held, wait = expected.is_held, max(0.0, expected.start - expected.now)
         key = (expected.queue, expected.items, is_held)
         errors = self._errors.pop(key, None)
@@ -109,7 +113,9 @@ class Ranges:
         error = (max(0.0, start - expected.now) + GRACE) / (wait + GRACE)
         errors.add(error)
         self._all[is_held].add(error)
-        if told is not None:
-            is_missed = not told.earliest <= start <= told.latest
-            missed = self._missed[is_held] + STEP * ((1 - LEVEL) - is_missed)
-            self._missed[is_held] = min(1.0, max(0.0, missed))
+
+    def judge(self, expected: Expected, told: Range, start: float, awaited: int) -> None:
+        """Adapt the level to a range and its start (inf if overdue), while so many starts are awaited."""
+        is_missed, step = not told.earliest <= start <= told.latest, STEP / max(1.0, awaited / FULL_STEP)
+        missed = self._missed[expected.is_held] + step * ((1 - LEVEL) - is_missed)
+        self._missed[expected.is_held] = min(1.0, max(0.0, missed))
