@@ -18,16 +18,16 @@ CHART := deploy/helm/licorne
 DASHBOARD := $(CHART)/files/licorne.json
 SERVE_FLAGS ?= --listen 127.0.0.1:7070 --http 127.0.0.1:9080
 
-# The tests start many processes, and each would compile all that it imports anew if no bytecode were kept.
+# The tests start many processes, each of which would compile all its imports without cached bytecode.
 unexport PYTHONDONTWRITEBYTECODE
 
-# Where cargo keeps what it has built of others.
+# The folder in which cargo caches built dependencies.
 RUST_TARGET ?= $(CURDIR)/build/rust
 
-# A lock has the hashes of every file of a version, for all platforms. It names no place to get them from.
+# A lock has the hashes of every file of a version, for all platforms, but no source from which to download them.
 LOCK = .venv-new/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
   --no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command 'make constraints' --constraint constraints.txt
-# What the build hook needs, as in pyproject.toml.
+# The requirements of the build hook, as in pyproject.toml.
 COMPILING = 'mypy[mypyc]' types-PyYAML types-protobuf
 SBOM := dist/licorne.cdx.json
 ALERTS := dist/alerts.yml
@@ -41,13 +41,13 @@ ENGINE ?=
 CLUSTER ?= kind
 APP_VERSION = $(shell sed -n 's/^appVersion: "\(.*\)"/\1/p' $(CHART)/Chart.yaml)
 
-# What the server and the client need, and what working on them needs beside that.
+# The requirements of the server and the client, and those of development.
 RUNTIME := .venv/.runtime
 INSTALLED := .venv/.installed
 COLLECTED := .venv/.collected
 BUILT := build/venv
-BOTH_FORMS := tests/test_forms.py::test_both_forms_decide_the_same
-# uv reads no settings of pip: an index that pip has, from the environment or a file, is uv's too.
+BOTH_FORMS := tests/test_forms.py::test_both_forms_make_the_same_decisions
+# uv does not read pip's settings, so it is given pip's index, from the environment or a file.
 ifdef PIP_INDEX_URL
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
@@ -55,7 +55,7 @@ INSTALL_INTO = index=$$($(BIN)/python -m pip config get global.index-url 2> /dev
   export UV_DEFAULT_INDEX=$${UV_DEFAULT_INDEX:-$$index}; $(BIN)/uv pip install --quiet --python $(1)/bin/python
 PIP_INSTALL = $(call INSTALL_INTO,.venv)
 GENERATOR := .venv-gen/.installed
-# A line before a wheel and one behind it, as some take minutes.
+# Print a line before and after each wheel, because some take minutes.
 BUILD = @echo 'dist: $(1) ...'; $(2) && echo 'dist: $(1) is done'
 
 .DEFAULT_GOAL := help
@@ -84,8 +84,8 @@ $(GENERATOR): proto/requirements.txt | $(RUNTIME)
 	@$(BIN)/uv pip install --quiet --python $(GEN)/python -r proto/requirements.txt
 	@touch $@
 
-# The processes that share the tests start at the same time, and each would compile all modules of the tests: the first
-# time this is done before. What cannot be collected is told by the tests.
+# The processes that share the tests start together, and each would compile all modules of the tests, so the first time
+# they are compiled before. Errors in collection are reported by the tests.
 $(COLLECTED): $(INSTALLED)
 	@$(BIN)/pytest --collect-only -q > /dev/null 2>&1 || true
 	@touch $@
@@ -99,8 +99,8 @@ run: $(RUNTIME) ## a server on loopback
 bench: $(RUNTIME) ## one benchmark: make bench SCENARIO=... NODES=... PODS=...
 	@$(BIN)/licorne bench $(SCENARIO) $(if $(NODES),--nodes $(NODES)) $(if $(PODS),--pods $(PODS))
 
-# What Licorne is made, measured and delivered with: benches, gates, scripts, the chart and the composition. All tests are
-# collected, as one of them judges the whole.
+# Tests of benchmarks, gates, scripts, the chart and the composition. All tests are collected, because one of them
+# checks the whole collection.
 WORKSHOP := $(addprefix tests/,tools deploy kube soak)
 
 test: install | $(COLLECTED) ## the tests, but for slow ones and those of test-workshop: four minutes on two processors, with Python, make and git alone
@@ -109,22 +109,22 @@ test: install | $(COLLECTED) ## the tests, but for slow ones and those of test-w
 test-workshop: install | $(COLLECTED) ## the tests of benches, gates, scripts, chart and composition, but for slow ones
 	@$(BIN)/pytest -n auto --dist worksteal $(WORKSHOP)
 
-# The tests without a target of their own.
+# The tests that have no other target.
 WITH := not bench and not promtool and not helm and not wheels and not image and not kube
 
-# What is tested as it is built, too: the core and what is on the wire, without what is not compiled.
+# The tests that also run on the built packages: of the core and the wire, without uncompiled modules.
 PLAIN := $(addprefix tests/core/,config whatif)
 WIRE := $(addprefix tests/,attacks client e2e $(addprefix server/,assembly members rms security services transport wire))
 BUILT_FILES := $(filter-out tests/client,$(WIRE)) tests/core tests/standard tests/scenarios tests/properties
 
-# Of what is tested as it is built, only what needs the sources is played here: what is slow runs once. The slow tests of
-# benches are those of test-bench.
+# Of the tests that also run on the built packages, only those that need the sources run here, so that slow tests run only
+# once. The slow tests of benchmarks are in test-bench.
 test-slow: install | $(COLLECTED) ## the tests that take more than half a second of CPU each, but for those that test-compiled has
 	@$(BIN)/pytest -m 'slow and (pure or not worlds) and not transport and $(WITH)' --timeout=1200 -o faulthandler_timeout=1500 \
 	  -n auto --dist worksteal $(PLAIN) $$(grep -rl 'mark\.pure' $(BUILT_FILES) --include='test_*.py') \
 	  $$(grep -rl 'mark\.slow' tests --include='test_*.py' | grep -vE "^($$(echo $(BUILT_FILES) tests/tools | tr ' ' '|'))/")
 
-# What breaks first, whatever is changed.
+# The tests that are most likely to detect a defect of any change.
 SMOKE := tests/test_house.py tests/mutants tests/scenarios $(addprefix tests/core/,model scheduling) tests/standard \
   $(addprefix tests/properties/test_,decisions.py isolation.py) tests/client tests/cli/test_recorded.py \
   tests/server/http/test_recorded.py tests/e2e/test_published_interface.py
@@ -135,7 +135,7 @@ smoke: install ## a minute or two of tests: rules, scenarios, some worlds, the c
 test-bench: install ## the tests that run benchmarks, and the slow ones of the tools; not among those of check
 	@$(BIN)/pytest -m 'bench or slow' tests/tools
 
-# Prometheus' own tool is in Debian's package prometheus.
+# promtool is in Debian's package prometheus.
 test-deploy: install ## alert rules, dashboard and metrics; needs promtool
 	@command -v promtool > /dev/null || { echo 'test-deploy: promtool is not installed; it is in the package prometheus' >&2; exit 1; }
 	@$(BIN)/pytest -m promtool tests/deploy
@@ -145,19 +145,19 @@ lint-deploy: install $(HELM) $(CHECK) $(DASHBOARD) ## the chart, the manifests a
 	@cd deploy/check && go vet ./...
 	@LICORNE_HELM=$(CURDIR)/$(HELM) LICORNE_CHECK=$(CURDIR)/$(CHECK) $(BIN)/pytest -m helm tests/deploy
 
-# Links in messages of alerts need an address. The chart has a value for it.
+# Links in messages of alerts need an absolute address, for which the chart has a value.
 alerts: ## into dist/: the alert rules with links to where the runbooks are: make alerts RUNBOOKS=https://...
 	@case '$(RUNBOOKS)' in http://?*|https://?*) ;; *) echo 'alerts: RUNBOOKS must be the address of the page, such as https://wiki.example/runbooks' >&2; exit 1;; esac
 	@mkdir -p $(dir $(ALERTS))
 	@sed 's|runbook_url: docs/runbooks.md|runbook_url: $(RUNBOOKS)|' deploy/prometheus/alerts.yml > $(ALERTS)
 	@echo $(ALERTS)
 
-# The base is made of Debian's packages, unless BASE names one. Networks of podman need netavark, aardvark-dns and iptables.
-# The first test builds the image, which takes minutes: only the programs that it starts have a limit of time.
+# The base is made from Debian's packages, unless BASE names one. Networks of podman need netavark, aardvark-dns and
+# iptables. The first test builds the image, which takes minutes: only the programs that it starts have a time limit.
 test-image: install $(COMPOSE) ## the image and the composition, built and run by podman; needs podman and mmdebstrap
 	@BASE='$(BASE)' WHEELS='$(WHEELS)' $(BIN)/pytest -m image -o faulthandler_timeout=0 tests/deploy/test_image.py
 
-# The programs are built before the tests, which have a limit of time: the first time that takes minutes.
+# The programs are built before the tests, which have a time limit; the first build takes minutes.
 test-kube: install $(HELM) $(DASHBOARD) ## Licorne, the shim and the chart on a real control plane of Kubernetes; needs Go and etcd
 	@test -n "$(GO)" || { echo 'test-kube: Go is not installed' >&2; exit 1; }
 	@command -v etcd > /dev/null || { echo 'test-kube: etcd is not installed; Debian has it in the package etcd-server' >&2; exit 1; }
@@ -168,7 +168,7 @@ test-kube: install $(HELM) $(DASHBOARD) ## Licorne, the shim and the chart on a 
 chart: $(HELM) $(DASHBOARD) ## into dist/: the chart as one file, with the dashboard drawn
 	@$(HELM) package $(CHART) --destination dist
 
-# For Grafana. The chart and the composition are the only ones that need it as a file.
+# The dashboard for Grafana. Only the chart and the composition need it as a file.
 $(DASHBOARD): deploy/grafana/dashboard.py deploy/grafana/panels.yml | $(RUNTIME)
 	@$(BIN)/python $< $@
 
@@ -183,11 +183,11 @@ $(CHECK): $(wildcard deploy/check/*.go) deploy/check/go.mod deploy/check/go.sum
 	@test -n "$(GO)" || { echo 'no Go toolchain is installed' >&2; exit 1; }
 	@cd deploy/check && go build -o $(CURDIR)/$@ .
 
-# The programs of Kubernetes are built the first time, which takes minutes, and kept in the folder for caches.
+# The programs of Kubernetes are built the first time, which takes minutes, and then cached.
 kube: install ## a Kubernetes on this machine with Licorne on it, for kubectl: make kube NODES=100; needs Go and etcd
 	@$(BIN)/python -m licorne_tools.kube.command $(if $(NODES),--nodes $(NODES)) $(if $(SCHEDULER),--scheduler $(SCHEDULER))
 
-# The browser is the system's own, such as Debian's package chromium. It is never left out silently.
+# The browser is that of the system, such as Debian's package chromium. Without one the tests fail.
 test-browser: install ## the page in a real browser; needs chromium
 	@command -v chromium >/dev/null || { echo 'test-browser: chromium is not installed; Debian has it as a package' >&2; exit 1; }
 	@$(BIN)/pytest tests/browser
@@ -201,8 +201,8 @@ native: install ## compile the hot modules in place; needs a C compiler
 pure: install ## take away what `make native` has compiled
 	@$(BIN)/python native.py pure
 
-# The environment of each build is made from the requirements in pyproject.toml. pip takes no two wheels of one version
-# on a command line, so the pure wheel of the server is apart, for machines with another platform or Python.
+# The environment of each build is made from the requirements in pyproject.toml. pip accepts only one wheel of a version
+# on a command line, so the pure wheel of the server, for other platforms or Pythons, is in a separate folder.
 dist: install ## into dist/: wheels and sources of client, command line and server, and the server compiled for this machine
 	@rm -rf dist
 	$(call BUILD,licorne-client,$(BIN)/uv build --quiet --out-dir dist clients/python)
@@ -217,7 +217,7 @@ dist: install ## into dist/: wheels and sources of client, command line and serv
 transport: install ## into dist/: the wheel with HTTP/2 for the server, compiled for this machine; needs cargo
 	@CARGO_TARGET_DIR='$(RUST_TARGET)' $(BIN)/uv build --quiet --wheel --out-dir dist transport
 
-# What is on the wire runs over the wheel of `make transport`, too: the same tests as without it, and those of its own.
+# The tests of the wire also run with the wheel of `make transport`, in addition to its own tests.
 test-transport: install ## test the server from its sources over the transport that dist/ has, and take it away
 	@$(PIP_INSTALL) --no-index --no-deps --force-reinstall dist/licorne_transport-*.whl
 	@$(BIN)/pytest -m '$(WITH)' -n auto --dist worksteal $(WIRE); \
@@ -234,10 +234,10 @@ test-dist: dist ## does each wheel work in a fresh environment?
 test-native: test-dist ## test-dist and test-compiled
 	@$(MAKE) --no-print-directory test-compiled
 
-# What is tested is what dist/ has: its wheels are in an environment of their own, and of the checkout nothing is used but
-# tests and tools. So the sources can be tested at the same time. The tests of plans work on deep copies, which compiled
-# objects do not offer: a server copies its process. A configuration is read by modules that are not compiled; what the
-# core makes of it, its tests show. The random worlds are those that the sources do not play: their decisions are the same.
+# The wheels of dist/ are tested in a separate environment, with only tests and tools from the checkout. So the sources
+# can be tested at the same time. Tests of plans are left out: they need deep copies, which compiled objects do not support,
+# while a server forks its process. So are tests of parsing configurations, whose modules are not compiled. The
+# random worlds differ from those for the sources, because the decisions are the same.
 test-compiled: install | $(COLLECTED) ## test what dist/ has, the compiled server over the compiled transport: the core, the wire, many worlds
 	@rm -rf $(BUILT) && $(BIN)/uv venv --quiet --python $(BIN)/python $(BUILT)
 	@$(call INSTALL_INTO,$(BUILT)) --no-sources -c constraints.txt dist/licorne_cl*.whl dist/licorne_server-*-cp*.whl \
@@ -255,7 +255,7 @@ mutants: install ## do the tests notice planted defects? make mutants ONLY=name 
 rows: install ## which test covers which acceptance row
 	@$(BIN)/pytest --collect-only -q --rows-table=rows.md > /dev/null && echo rows.md
 
-# Without -count=1 Go would take the results from its cache, as it does not see that the server has changed.
+# Without -count=1 Go would use cached results, because it cannot detect a change of the server.
 test-go: install ## the Go client: format, lint and tests; needs Go
 	@test -n "$(GO)" || { echo 'test-go: no Go toolchain is installed' >&2; exit 1; }
 	@unformatted=$$(cd clients/go && gofmt -l .); test -z "$$unformatted" || \
@@ -264,12 +264,12 @@ test-go: install ## the Go client: format, lint and tests; needs Go
 	@cd clients/go && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -race -count=1 -vet=off ./...
 	@$(MAKE) --no-print-directory test-shim
 
-# Beside test-go's linters: many more, which take minutes to build the first time.
+# Many more linters than in test-go, which take minutes to build the first time.
 lint-go: ## golangci-lint on the Go client; needs Go
 	@test -n "$(GO)" || { echo 'lint-go: no Go toolchain is installed' >&2; exit 1; }
 	@cd clients/go && go run $(GOLANGCI) run ./... && cd shimtest && go run $(GOLANGCI) run -c ../.golangci.yml ./...
 
-# Vet takes most of a minute the first time, as it goes through all of Kubernetes: lint-go has it, among others.
+# Vet is a part of lint-go: the first time it takes most of a minute, because it examines all of Kubernetes.
 test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the first time
 	@test -n "$(GO)" || { echo 'test-shim: no Go toolchain is installed' >&2; exit 1; }
 	@cd clients/go/shimtest && LICORNE_BIN=$(CURDIR)/$(BIN)/licorne go test -count=1 -vet=off ./...
@@ -277,7 +277,7 @@ test-shim: install ## the Kubernetes shim on Licorne; needs Go, and minutes the 
 programs: install ## are the programs there that tests need beside Python, make and git?
 	@$(BIN)/python tests/programs.py
 
-# Databases are on the network: what cannot be reached is named and counted, and fails only with STRICT.
+# The databases are on the network: a missing one is named and counted, and is an error only with STRICT.
 audit: install ## known vulnerabilities of the locked packages and crates: make audit STRICT=strict fails for what cannot be looked up
 	@$(BIN)/python .ci/audit.py $(STRICT)
 
@@ -300,8 +300,8 @@ gen: $(GENERATOR) ## rewrite the wire code from proto/
 gen-check: $(GENERATOR) ## is the wire code up to date?
 	@$(GEN)/python proto/generate.py --check
 
-# The examples: each is generated, compiled, and gets a thousand allocations from a real server. What has no
-# toolchain here is named and left out.
+# Each example is generated, compiled, and gets a thousand allocations from a real server. Examples without a
+# toolchain on this machine are named and left out.
 EXAMPLES := clients/examples
 PLAY := $(BIN)/python $(EXAMPLES)/check.py
 
@@ -346,7 +346,7 @@ example-cpp: install ## the example in C++, over si.v1 alone; needs g++, protoc 
 	  $$(pkg-config --cflags --libs grpc++ protobuf)
 	@$(PLAY) --wire si cpp $(CPP)/example
 
-# Compares with the last release: what its clients use must stay.
+# Compares with the last release, whose clients must not break.
 lint-proto: proto/node_modules/.installed ## do the .proto files keep buf's rules, and what was released? needs npm
 	@cd proto && $(BUF) lint && $(BUF) breaking --against released.binpb
 	@echo 'lint-proto: 2 passed, 0 failed'
@@ -373,7 +373,7 @@ picture: install ## draw the pictures of docs/ anew, and plan its recipes
 	@$(BIN)/python docs/terminal.py
 	@$(BIN)/python docs/replay.py
 
-# Dead links and anchors fail. The variable silences a notice about what comes after MkDocs.
+# Dead links and anchors are errors. The variable silences a notice about the successor of MkDocs.
 docs: install ## into build/site: the pages as a site that needs no other host
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo build/site/index.html
@@ -402,7 +402,7 @@ image: ## the image: make image BASE=python:3.11-slim@sha256:...; by docker, pod
 image-base: ## localhost/licorne-base, of Debian's packages, where no base can be pulled; needs mmdebstrap
 	@deploy/image/base.sh localhost/licorne-base $(ENGINE)
 
-# The chart's tag is its version. Nodes of kind have their own images, which come from docker.
+# The tag is the version of the chart. Nodes of kind have their own images, which are loaded from docker.
 image-load: ## the image into the nodes of a kind cluster: make image-load BASE=... CLUSTER=kind
 	@command -v kind > /dev/null || { echo 'image-load: kind is not installed. For a cluster of another kind push the image to a registry, and set image.repository' >&2; exit 1; }
 	@$(MAKE) --no-print-directory image IMAGE=licorne:$(APP_VERSION) ENGINE=docker

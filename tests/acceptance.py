@@ -1,4 +1,4 @@
-"""Which test covers which acceptance row.
+"""The tests that cover each acceptance row.
 
 A test declares its rows with ``@pytest.mark.row(20, 21)``. Any run with ``--rows-table FILE`` writes a
 markdown table of the collected rows; with ``--collect-only`` no test is run.
@@ -42,7 +42,7 @@ class RowTable:
                     names.append(name)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Note failures, in set-up too."""
+        """Record failures, also those of setup."""
         if report.failed:
             self.failed |= {report.nodeid, report.nodeid.partition("[")[0]}
 
@@ -52,7 +52,7 @@ class RowTable:
         self.tests = getattr(node, "workeroutput", {}).get("rows") or self.tests
 
     def pytest_sessionfinish(self) -> None:
-        """Write the table, or hand it over."""
+        """Write the table; a worker passes its rows on."""
         if hasattr(self.config, "workeroutput"):
             self.config.workeroutput["rows"] = self.tests
             return
@@ -78,7 +78,7 @@ def note_rows(config: pytest.Config, items: list[pytest.Item]) -> None:
 
 
 def is_whole(config: pytest.Config) -> bool:
-    """Whether all tests were collected, though some may be deselected later."""
+    """True if all tests were collected, even if some are deselected later."""
     if any(config.getoption(name, None) for name in ("ignore", "ignore_glob", "lf")):
         return False
     given = [config.invocation_params.dir / argument for argument in config.args]
@@ -91,7 +91,7 @@ def rows_of(item: pytest.Item) -> Iterable[int]:
 
 
 def shown_name(item: pytest.Item, row: int) -> str:
-    """A test with many parameters is one test, unless only these parameters cover the row."""
+    """The name of a test without parameters, unless only these parameters cover the row."""
     marks = getattr(getattr(item, "function", None), "pytestmark", [])
     of_all = any(mark.name == "row" and row in mark.args for mark in marks)
     return item.nodeid.partition("[")[0] if of_all else item.nodeid

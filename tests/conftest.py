@@ -33,11 +33,11 @@ WORKERS = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 MOST_FOR_ONE = 2
 """Lines of the costs of a single folder, which are not worth showing."""
 
-# A deadline would measure how busy the machine is; so does the check for slow data.
+# A deadline, and the check for slow data, would depend on the load of the machine.
 hypothesis.settings.register_profile(
     "licorne", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
 )
-# Whoever reads a failure of CI has neither its database of examples nor its random numbers.
+# The reader of a failure in CI has neither the database of examples nor the random numbers.
 hypothesis.settings.register_profile(
     "licorne-ci",
     hypothesis.settings.get_profile("licorne"),
@@ -59,9 +59,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_xdist_auto_num_workers() -> int | None:
-    """Two processes more than processors: tests of servers and members wait more than they compute.
+    """Two processes more than processors, because tests of servers and members mostly wait.
 
-    None if xdist's own variable says how many.
+    None if xdist's own variable has the number.
     """
     return None if os.environ.get(WORKERS) else len(os.sched_getaffinity(0)) + 2
 
@@ -76,12 +76,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collectstart() -> None:
-    """While tests are collected, next to nothing becomes garbage."""
+    """Disable the garbage collector during collection, in which almost nothing becomes garbage."""
     gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Have the garbage collector pass over the collected tests, which are thousands and stay to the end."""
+    """Freeze the collected tests, thousands of objects that exist to the end, for the garbage collector."""
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -93,14 +93,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     acceptance.note_rows(config, items)
     programs.leave_out(config, items)
     if build_info().form == COMPILED:
-        # Compiled code looks neither for what took a function's place, nor for who counts lines.
+        # Compiled code ignores replaced functions, and its lines cannot be counted.
         of_pure = [item for item in items if item.get_closest_marker("pure")]
         config.hook.pytest_deselected(items=of_pure)
         items[:] = [item for item in items if item not in of_pure]
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print the costs of several folders, and the tests above the budget; with `-n` it is the same."""
+    """Print the costs of folders, and the tests above the budget, also with `-n`."""
     reports = [
         report
         for found in terminalreporter.stats.values()
@@ -126,9 +126,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def collector_off() -> Iterator[None]:
-    """Objects are freed by reference counts alone, as in the server.
+    """Disable the garbage collector, as in the server: objects are freed by reference counts.
 
-    Present objects are excluded from the collector's counts: only those of the test count.
+    Existing objects are frozen, so that only those of the test count.
     """
     gc.collect()
     gc.freeze()
@@ -139,7 +139,7 @@ def collector_off() -> Iterator[None]:
 
 @pytest.fixture
 def usual_levels() -> Iterator[None]:
-    """The levels of the process's log are as usual, before and after."""
+    """Restore the log levels of the process before and after the test."""
     levels().begin("info")
     yield
     levels().begin("info")
@@ -147,14 +147,14 @@ def usual_levels() -> Iterator[None]:
 
 @pytest.fixture
 def rewrite(request: pytest.FixtureRequest) -> bool:
-    """Whether expected output is to be written instead of compared."""
+    """True if expected output is to be written instead of compared."""
     wanted: bool = request.config.getoption("--rewrite")
     return wanted
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def cluster(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Cluster]:
-    """A Kubernetes with four nodes for all tests of a process, which have namespaces of their own in it."""
+    """A Kubernetes cluster with four nodes for all tests of a process, each with its own namespaces."""
     async with running_cluster(tmp_path_factory.mktemp("kube")) as running:
         yield running
 
@@ -167,7 +167,7 @@ def plane(cluster: Cluster) -> Plane:
 
 @pytest.fixture(scope="session", autouse=True)
 def _same_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Tests and the processes they start find the same, whoever has started pytest."""
+    """Give tests and their processes the same environment, whoever has started pytest."""
     with pytest.MonkeyPatch.context() as patch, _heard(signal.SIGINT), _heard(signal.SIGTERM):
         for name in filter(is_meant_for_others, list(os.environ)):
             patch.delenv(name)
@@ -175,7 +175,7 @@ def _same_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
         patch.setenv("TERM", "xterm")
         for kit in ("fake_rm", "parts", "serving"):
             patch.setattr(f"licorne_server.testing.{kit}.PATIENCE", PATIENCE)
-        # Servers inside the test process log beside what a command prints, whatever they log.
+        # Servers in the test process log to the same stderr as a command, so only the command's lines count.
         structlog.configure(logger_factory=structlog.PrintLoggerFactory(sys.__stderr__))
         patch.setenv(PATH_VARIABLE, str(tmp_path_factory.mktemp("home") / "contexts.yaml"))
         yield
@@ -183,10 +183,10 @@ def _same_surroundings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Non
 
 @contextmanager
 def _heard(number: signal.Signals) -> Iterator[None]:
-    """Let the processes that are started here hear a signal, even if this one ignores it.
+    """Let processes that are started here receive a signal, even if this one ignores it.
 
-    Under nohup or in the background of a script, signals are ignored. That is inherited by every
-    process that is started; a handler is not. So a handler that does nothing takes its place.
+    Under nohup or in the background of a script, signals are ignored. Started processes inherit that, but no
+    handlers. So a handler without an effect replaces it.
     """
     if signal.getsignal(number) is not signal.SIG_IGN:
         yield

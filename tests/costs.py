@@ -17,13 +17,13 @@ MOST_SHOWN = 20
 
 
 def spent() -> float:
-    """Seconds of CPU of this process so far, and of its ended child processes."""
+    """The CPU seconds of this process so far, and of its ended child processes."""
     times = os.times()
     return times.user + times.system + times.children_user + times.children_system
 
 
 class Meter:
-    """Adds the seconds of CPU, as `cpu`, to the report of each phase of a test, also with `-n`."""
+    """Adds the CPU seconds, as `cpu`, to the report of each phase of a test, also with `-n`."""
 
     def __init__(self) -> None:
         """Start without a running test."""
@@ -31,12 +31,12 @@ class Meter:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_logstart(self) -> None:
-        """A test begins: CPU between tests belongs to none."""
+        """Start the measurement of a test, so that CPU between tests does not count."""
         self._before = spent()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """A phase of a test has ended."""
+        """Add the CPU of a phase of a test to its report."""
         report = yield
         now = spent()
         report.cpu, self._before = now - self._before, now  # type: ignore[attr-defined]
@@ -44,12 +44,12 @@ class Meter:
 
 
 def cpu_of(report: pytest.TestReport) -> float:
-    """Seconds of CPU of a phase of a test."""
+    """The CPU seconds of a phase of a test."""
     return getattr(report, "cpu", 0.0)
 
 
 def table(reports: Iterable[pytest.TestReport]) -> Iterator[str]:
-    """A line for each folder, the costliest first: its seconds of CPU, its seconds, its tests, its name.
+    """A line for each folder, the costliest first: CPU seconds, seconds, tests, name.
 
     Seconds are those of all processes together, including setup and teardown.
     """

@@ -1,8 +1,8 @@
-"""Programs that tests need beside Python, make and git.
+"""Programs that tests need besides Python, make and git.
 
 A test declares them, with ``@pytest.mark.needs("etcd")``. If one is missing, the test is left out, and the
-end of the run has the number. `make check` leaves none out but those of toolchains: it begins with ``python
-tests/programs.py``, which fails and says what is missing.
+end of the run has the number. `make check` begins with ``python tests/programs.py``, which fails and lists
+what is missing, except for toolchains.
 """
 
 import shutil
@@ -55,7 +55,7 @@ class Told:
         self._config = config
 
     def pytest_sessionfinish(self) -> None:
-        """A worker hands it over."""
+        """Pass the counts of a worker on."""
         output = getattr(self._config, "workeroutput", None)
         if output is not None:
             output["left_out"] = dict(self._left_out())
@@ -70,7 +70,7 @@ class Told:
 
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Print one line each about missing programs, slow tests and the workshop's, if any."""
+        """Print one line each about missing programs, slow tests, and tests of the workshop."""
         slow = self._config.stash.get(SLOW, 0) if "not slow" in self._config.getoption("markexpr") else 0
         for line in told(self._left_out(), slow, self._config.getoption("deselect") or ()):
             terminalreporter.write_line(line)
@@ -80,7 +80,7 @@ class Told:
 
 
 def told(left_out: Counter[str], slow: int, deselected: Sequence[str] = ()) -> list[str]:
-    """The left out tests, in a line for each kind."""
+    """A line for each kind of left out tests."""
     lines = []
     if left_out:
         each = ", ".join(f"{count} for {name}" for name, count in sorted(left_out.items()))

@@ -1,4 +1,4 @@
-"""The measures that may only fall, at present; ``ratchets.toml`` has their bounds."""
+"""The present values of measures that may only fall; ``ratchets.toml`` has their bounds."""
 
 import ast
 import re
@@ -23,11 +23,11 @@ COMMAND_LINE = (CLI, *COMMANDS, TOOLS / "commands")
 WAITING_ROOM = CORE / "scheduling"
 FEATURES = (CORE / "standard", CORE / "extensions")
 WAKERS = {"wakeups"}
-"""Who is told what has changed, so that others are looked at again."""
+"""Names of the objects that learn of changes, so waiting items are tried again."""
 WAKING = {"unpark", "unpark_all", "wake"}
-"""What wakes without them."""
+"""Methods that wake items without these objects."""
 A_FIELD = re.compile(r"\bfair_max(: | = \d+;)|\.fair_max\b|\bfairMax\b|FAIR MAX")
-"""Where the latest field of a queue is read, sent and shown: each file that a new one touches."""
+"""Pattern of the code for the latest field of a queue; a new field touches the same files."""
 
 
 def _files(folder: Path, *apart: Path) -> list[Path]:
@@ -49,7 +49,7 @@ def _lines(files: Iterable[Path]) -> int:
 
 
 def _entries(package: Path) -> int:
-    """Modules and folders side by side at the top of a package."""
+    """The number of modules and folders at the top of a package."""
     return sum(
         path.is_dir() if path.suffix != ".py" else path.name != "__init__.py"
         for path in package.iterdir()
@@ -82,7 +82,7 @@ def _receiver(call: ast.Attribute) -> str:
 
 
 def _slow_marks() -> int:
-    """How often tests are marked slow."""
+    """The number of tests, or groups of them, that are marked slow."""
     return sum(path.read_text(encoding="utf-8").count("mark." + "slow") for path in _files(ROOT / "tests"))
 
 

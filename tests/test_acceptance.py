@@ -1,4 +1,4 @@
-"""Every acceptance row that this release claims has a test."""
+"""Every acceptance row of this release has a test."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -29,14 +29,14 @@ def test_every_claimed_row_has_a_test(request: pytest.FixtureRequest) -> None:
         (["tests"], {"lf": True}, False),
     ],
 )
-def test_a_part_of_the_tests_is_not_judged(
+def test_a_partial_collection_is_not_judged(
     arguments: list[str],
     options: dict[str, object],
     whole: bool,
     request: pytest.FixtureRequest,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Only a collection of all tests can say that a row has none."""
+    """Only a collection of all tests can show that a row has none."""
     config = request.config
     # Without a cache pytest has no option `lf`.
     monkeypatch.delattr(config.option, "lf", raising=False)
@@ -46,15 +46,15 @@ def test_a_part_of_the_tests_is_not_judged(
     assert is_whole(config) is whole
 
 
-def test_a_row_without_tests_is_noticed() -> None:
-    """Claimed rows without a test are named."""
+def test_a_row_without_tests_is_detected() -> None:
+    """Claimed rows without a test are listed."""
     assert rows_without_tests(set(CLAIMED) - {7, 168}) == [7, 168]
 
 
-def test_a_worker_hands_its_rows_over(
+def test_a_worker_passes_its_rows_on(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where several processes share the tests, the one that started them writes the only table."""
+    """If several processes share the tests, the one that started them writes the only table."""
     config, path = request.config, tmp_path / "rows.md"
     output: dict[str, object] = {}
     monkeypatch.setattr(config, "workeroutput", output, raising=False)

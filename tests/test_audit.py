@@ -1,4 +1,4 @@
-"""`make audit`: failures, and findings that are only named."""
+"""`make audit`: failures, and findings that are only listed."""
 
 import os
 import shutil
@@ -18,7 +18,7 @@ OLD = '[{"package": {"name": "b", "version": "2"}, "advisory": {"id": "Y-2"}}]'
 
 
 def audited(folder: Path, uv: str, cargo: str, *words: str) -> tuple[int, str]:
-    """The exit code and the output, if the tools print this; an empty text stands for a failure."""
+    """The exit code and output, with tools that print these texts; an empty text stands for a failure."""
     programs = {folder / ".venv/bin/uv": uv, folder / "cargo": cargo}
     for path, said in programs.items():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -42,10 +42,10 @@ def audited(folder: Path, uv: str, cargo: str, *words: str) -> tuple[int, str]:
     ],
     ids=["sound", "no database", "no tools", "a package", "a crate"],
 )
-def test_findings_fail_and_what_is_left_out_is_counted(
+def test_findings_fail_and_skipped_checks_are_counted(
     tmp_path: Path, uv: str, cargo: str, code: int, strict: int, last: str
 ) -> None:
-    """A finding fails; a database that cannot be reached is named, and fails only where all is wanted."""
+    """A finding fails; a database that cannot be reached is listed, and fails only in the strict form."""
     found, text = audited(tmp_path, uv, cargo)
     assert (found, text.splitlines()[-1]) == (code, f"audit: {last}")
     assert text.count(" is left out, ") == int(last.split()[-3])

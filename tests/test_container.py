@@ -1,4 +1,4 @@
-"""The image: its references exist, its commands are valid."""
+"""The image: its references exist, and its commands are valid."""
 
 import json
 import re
@@ -21,14 +21,14 @@ def instructions() -> list[tuple[str, str]]:
 
 
 def last_stage() -> dict[str, str]:
-    """The instructions in force in the final image: of each, the last."""
+    """The instructions in force in the final image, which are the last of each kind."""
     whole = instructions()
     begin = max(place for place, (word, _) in enumerate(whole) if word == "FROM")
     return dict(whole[begin:])
 
 
-def test_the_image_runs_the_fast_form() -> None:
-    """It is not built unless it is compiled, and its Python is optimized."""
+def test_the_image_has_the_compiled_form() -> None:
+    """The build fails unless the code is compiled, and the image's Python is optimized."""
     [pattern] = [
         found[1]
         for word, rest in instructions()
@@ -40,8 +40,8 @@ def test_the_image_runs_the_fast_form() -> None:
     assert not re.search(pattern, str(replace(info, optimized=False)))
 
 
-def test_copied_files_are_there() -> None:
-    """All that is copied into the image exists, and is sent to the builder."""
+def test_copied_files_exist() -> None:
+    """All files that are copied into the image exist, and are sent to the builder."""
     sent = (ROOT / ".dockerignore").read_text().split()
     assert "*" in sent
     sources = [
@@ -56,8 +56,8 @@ def test_copied_files_are_there() -> None:
         assert f"!{source}" in sent
 
 
-def test_image_is_not_root_and_says_how_it_is() -> None:
-    """It runs under a number that is not root's, and its check and commands are Licorne's."""
+def test_the_image_is_not_root_and_has_a_health_check() -> None:
+    """The image runs under a number that is not root's, and its check and commands are Licorne's."""
     stage = last_stage()
     assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", stage["USER"])
     assert json.loads(stage["ENTRYPOINT"]) == ["licorne"]

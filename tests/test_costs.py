@@ -27,7 +27,7 @@ def report(
 
 
 def test_a_folder_has_the_costs_of_all_phases_of_its_tests() -> None:
-    """Setup and teardown count, a test counts once, and the costliest is first."""
+    """Setup and teardown count, a test counts once, and the costliest folder is first."""
     reports = [
         report("tests/core/test_a.py::test_one", "setup", 0.5, 0.25),
         report("tests/core/test_a.py::test_one", "call", 1.0, 1.0),
@@ -42,7 +42,7 @@ def test_a_folder_has_the_costs_of_all_phases_of_its_tests() -> None:
 
 
 def test_tests_above_the_budget_are_named() -> None:
-    """All phases count, the costliest is first, and slow tests are exempt."""
+    """All phases count, the costliest test is first, and slow tests are exempt."""
     reports = [
         report("test_a", "setup", 0.0, BUDGET / 2),
         report("test_a", "call", 0.0, BUDGET),
@@ -56,8 +56,8 @@ def test_tests_above_the_budget_are_named() -> None:
     assert list(above_budget(reports[2:3])) == []
 
 
-def test_a_phase_has_its_cpu_and_not_that_of_others() -> None:
-    """CPU used before the test, or in another phase of it, is not in the report of a phase."""
+def test_a_phase_has_its_own_cpu() -> None:
+    """CPU that was used before the test, or in another phase of it, is not in the report of a phase."""
     meter = Meter()
     sum(range(1_000_000))
     meter.pytest_runtest_logstart()

@@ -39,7 +39,7 @@ print(build_info().form, digest())
 
 
 def native(*statements: str) -> list[str]:
-    """The output of a process that has imported `native.py`, which is slow to import."""
+    """The values that a process prints after it has imported `native.py`, which is slow to import."""
     done = subprocess.run(
         [sys.executable, "-c", "\n".join(("import native", *statements))],
         cwd=ROOT,
@@ -58,8 +58,8 @@ def compiled() -> frozenset[str]:
 
 
 @pytest.mark.slow
-def test_both_forms_decide_the_same() -> None:
-    """The effects of some worlds here, in whatever form, are those of the sources."""
+def test_both_forms_make_the_same_decisions() -> None:
+    """The effects of some worlds, in the present form, equal those of the pure form."""
     done = subprocess.run(
         [sys.executable, "-c", FROM_SOURCES],
         cwd=ROOT / "tests",
@@ -72,7 +72,7 @@ def test_both_forms_decide_the_same() -> None:
     assert done.stdout.split() == [PURE, first_digest()]
 
 
-def test_what_is_compiled_in_place_is_not_older_than_its_source() -> None:
+def test_compiled_files_are_not_older_than_their_sources() -> None:
     """Otherwise the tests would judge an old build: `make native` or `make pure` helps."""
     libraries = [path for package in PACKAGES for path in package.rglob("*/*.so")]
     sources = {path: path.with_name(path.name.partition(".")[0] + ".py") for path in libraries}
@@ -84,7 +84,7 @@ def test_what_is_compiled_in_place_is_not_older_than_its_source() -> None:
     assert not changed
 
 
-def test_every_rule_of_what_is_compiled_says_something() -> None:
+def test_every_pattern_of_compiled_files_matches() -> None:
     """Each pattern matches files, and every module of the core is matched."""
     idle = native(
         "from fnmatch import fnmatch",
@@ -96,15 +96,15 @@ def test_every_rule_of_what_is_compiled_says_something() -> None:
     assert [line for line in idle if line] == []
 
 
-def test_the_hot_modules_are_compiled_and_packages_are_not() -> None:
-    """The modules on the path of an allocation are in the list; a package's own file is not."""
+def test_hot_modules_are_compiled() -> None:
+    """The modules on the path of an allocation are compiled, and the `__init__` files of packages are not."""
     assert {"core/licorne_core/values/ranking.py", "server/licorne_server/wire/framing.py"} <= compiled()
     assert not [name for name in compiled() if name.endswith("__init__.py")]
     assert Path(str(licorne_core.__file__)).suffix == ".py"
 
 
 def test_no_compiled_dataclass_has_a_class_variable() -> None:
-    """Compiled, a dataclass takes a class variable for a field, and cannot be made."""
+    """A compiled dataclass would treat a class variable as a field, and could not be created."""
     offenders = [
         f"{name}: {node.name}"
         for name in sorted(compiled())
@@ -120,9 +120,9 @@ def test_no_compiled_dataclass_has_a_class_variable() -> None:
 
 
 def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
-    """Compiled, a class has no interpreted subclasses: whoever makes one, or calls it, gets a TypeError.
+    """Creating an interpreted subclass of a compiled class raises TypeError.
 
-    A file of tests may have some for its tests of the pure form.
+    A test file may have such classes for its tests of the pure form.
     """
     closed = {
         f"{module_of(name)}.{node.name}"
@@ -161,8 +161,8 @@ def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
         "import licorne_server.wire.errors as e\ndef f():\n    class A(e.CallError): ...",
     ],
 )
-def test_a_class_is_known_under_any_name(text: str) -> None:
-    """The check finds a base however it was imported."""
+def test_a_base_class_is_found_under_any_name(text: str) -> None:
+    """The check finds a base class under any name by which it was imported."""
     assert list(inheriting(text, {"licorne_server.wire.errors.CallError"})) == ["A"]
     assert list(inheriting(text, {"licorne_server.wire.errors.Malformed"})) == []
 
@@ -201,8 +201,8 @@ def imported(nodes: Iterable[ast.AST]) -> dict[str, str]:
     return known
 
 
-def test_installing_needs_no_compiler() -> None:
-    """The hook that compiles is off unless it is asked for."""
+def test_installing_does_not_compile() -> None:
+    """The hook that compiles is off unless it is enabled."""
     project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
     wheel = project["tool"]["hatch"]["build"]["targets"]["wheel"]
     assert wheel["hooks"]["custom"]["enable-by-default"] is False

@@ -1,4 +1,4 @@
-"""The rules of the house beyond linters: sizes, ratchets, docstrings of tests, builtins."""
+"""Rules for the source beyond linters: sizes, ratchets, docstrings of tests, builtins."""
 
 import ast
 import gc
@@ -33,7 +33,7 @@ MAX_FUNCTION_LINES = 70
 MAX_METHODS = 20
 POINTS = "licorne_core/points.py"
 """Has a class of all points at which extensions take part; how many there may be is counted elsewhere."""
-# They reach outside, or differ from run to run.
+# These builtins do I/O, or their results differ from run to run.
 BANNED_BUILTINS = {"open", "print", "input", "id"}
 SLACK = 0.02
 """By this share a number may be below that of the table of ratchets."""
@@ -56,7 +56,7 @@ def own_files() -> list[Path]:
 def nodes_of(path: Path) -> Sequence[ast.AST]:
     """Every node of the syntax tree of a file."""
     nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-    # Millions stay to the end: the garbage collector need not pass over them again and again.
+    # Millions of nodes exist to the end, so they are hidden from the garbage collector.
     gc.freeze()
     return nodes
 
@@ -67,7 +67,7 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Physical lines of a function without its docstring and decorators."""
+    """The number of physical lines of a function without its docstring and decorators."""
     first = function.body[0]
     start = function.lineno
     if ast.get_docstring(function, clean=False) is None:
@@ -77,12 +77,12 @@ def code_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def place(path: Path, line: int, name: str) -> str:
-    """Where something is, in a form that an editor can open."""
+    """A position in a file, in a form that editors can open."""
     return f"{path.relative_to(ROOT)}:{line}: {name}"
 
 
 def assert_none(offenders: list[str], rule: str) -> None:
-    """Fail with the whole list, not with its first entry."""
+    """Fail with the complete list, and not with its first entry."""
     if offenders:
         pytest.fail("\n".join([rule, *offenders]), pytrace=False)
 
@@ -105,8 +105,8 @@ def test_functions_are_short() -> None:
     assert_none(offenders, f"functions over {MAX_FUNCTION_LINES} lines:")
 
 
-def test_classes_know_little() -> None:
-    """No class has more methods than the limit: split it by who owns which state."""
+def test_classes_are_small() -> None:
+    """No class has more methods than the limit; a larger class has to be divided by owner of state."""
     offenders = []
     for path in own_files():
         for node in nodes_of(path):
@@ -118,7 +118,7 @@ def test_classes_know_little() -> None:
 
 
 def test_tests_state_their_promise() -> None:
-    """Every test begins with a sentence that says what it promises."""
+    """Every test begins with a docstring that states its promise."""
     offenders = [
         place(path, function.lineno, function.name)
         for path in sorted((ROOT / "tests").rglob("*.py"))
@@ -128,8 +128,8 @@ def test_tests_state_their_promise() -> None:
     assert_none(offenders, "tests without a docstring:")
 
 
-def test_core_calls_no_builtin_that_reaches_outside() -> None:
-    """The core neither reads nor prints, and orders nothing by address."""
+def test_core_calls_no_builtin_with_side_effects() -> None:
+    """The core calls no builtins that do I/O, and orders nothing by address."""
     offenders = [
         place(path, node.lineno, node.func.id)
         for path in sorted((ROOT / "core").rglob("*.py"))
@@ -139,8 +139,8 @@ def test_core_calls_no_builtin_that_reaches_outside() -> None:
     assert_none(offenders, "builtins that the core may not call:")
 
 
-def test_the_table_of_ratchets_is_that_of_what_is_measured() -> None:
-    """Each number of the table has its measure, and the other way round."""
+def test_the_table_of_ratchets_has_all_measures() -> None:
+    """Each number in the table has its measure, and each measure its number."""
     assert list(tomllib.loads(TABLE.read_text(encoding="utf-8"))) == list(MEASURES)
 
 
@@ -148,8 +148,8 @@ def test_the_table_of_ratchets_is_that_of_what_is_measured() -> None:
     "name",
     [pytest.param(name, marks=[pytest.mark.pure] * (name in OF_PURE)) for name in MEASURES],
 )
-def test_what_may_only_become_less_has_not_become_more(name: str, rewrite: bool) -> None:
-    """No number is above that of the table, and the table follows lower ones."""
+def test_ratchets_do_not_rise(name: str, rewrite: bool) -> None:
+    """No measure is above its number, and the table has to follow lower ones."""
     table = TABLE.read_text(encoding="utf-8")
     most: int = tomllib.loads(table)[name]
     found = MEASURES[name]()

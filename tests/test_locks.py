@@ -1,4 +1,4 @@
-"""The locks of the image: complete, with hashes, and of the versions that the tests ran with."""
+"""The lock files of the image: complete, with hashes, and with the versions of the test environment."""
 
 import json
 import re
@@ -36,9 +36,9 @@ def pinned(path: Path) -> dict[str, str]:
 
 
 def needed() -> set[str]:
-    """All dependencies of the server here, direct and indirect, except for our own."""
+    """All direct and indirect dependencies of the server here, except for our own distributions."""
     found: set[str] = set()
-    # `extra` is empty: what only an extra needs is not installed.
+    # `extra` is empty, because dependencies of an extra are not installed.
     environment = {key: str(value) for key, value in default_environment().items()} | {"extra": ""}
     waiting = ["licorne-server"]
     while waiting:
@@ -55,13 +55,13 @@ def needed() -> set[str]:
 
 @pytest.mark.parametrize("lock", ["runtime.txt", "build.txt"])
 def test_every_file_of_a_lock_has_its_hash(lock: str) -> None:
-    """No entry can be installed from a file that did not exist when the lock was written."""
+    """No entry can be installed from a file that is newer than the lock."""
     for entry in entries(LOCKS / lock):
         assert re.search(r" --hash=sha256:[0-9a-f]{64}( |$)", entry), entry
 
 
-def test_runtime_lock_has_all_that_the_server_needs_and_nothing_of_development() -> None:
-    """An installation without dependencies finds them in the lock."""
+def test_the_runtime_lock_has_the_dependencies_of_the_server_only() -> None:
+    """An installation without dependency resolution finds all dependencies in the lock."""
     locked = pinned(LOCKS / "runtime.txt")
     assert needed() - locked.keys() == set()
     assert not locked.keys() & {"pytest", "mypy", "ruff", "hypothesis", "uv", "grpcio-tools"}
@@ -93,8 +93,8 @@ def test_grpc_and_its_companions_have_one_version() -> None:
 
 
 @pytest.mark.parametrize("lock", ["runtime.txt", "build.txt"])
-def test_image_has_the_versions_that_the_tests_ran_with(lock: str) -> None:
-    """Where a lock and the constraints of development name the same, they name one version."""
+def test_the_image_has_the_versions_of_the_test_environment(lock: str) -> None:
+    """A distribution in a lock and in the constraints of development has one version."""
     tested = pinned(ROOT / "constraints.txt")
     locked = pinned(LOCKS / lock)
     assert {name: tested[name] for name in locked.keys() & tested.keys()} == {
@@ -104,13 +104,13 @@ def test_image_has_the_versions_that_the_tests_ran_with(lock: str) -> None:
 
 
 @pytest.mark.parametrize("path", [ROOT / "constraints.txt", *sorted(LOCKS.glob("*.txt"))])
-def test_no_file_says_where_to_get_things(path: Path) -> None:
-    """Versions and hashes hold for every index; the index is the installer's choice."""
+def test_no_file_names_an_index(path: Path) -> None:
+    """Versions and hashes are valid for every index, which the installer chooses."""
     assert not re.search(r"://|--(extra-)?index-url|--find-links|--trusted-host", path.read_text())
 
 
 def test_image_is_installed_from_the_locks() -> None:
-    """The image has nothing but locked packages and builds of our sources."""
+    """The image has only locked packages and builds of our sources."""
     dockerfile = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     installs = re.findall(r"pip (?:install|wheel) ([^&\n]*)", dockerfile)
     assert installs
@@ -121,7 +121,7 @@ def test_image_is_installed_from_the_locks() -> None:
 
 @pytest.mark.parametrize("base", ["", "python:3.11-slim"])
 def test_image_is_not_built_from_a_tag(base: str) -> None:
-    """A base without its digest is refused before anything is built."""
+    """A base image without its digest is refused before anything is built."""
     made = subprocess.run(
         ["make", "--no-print-directory", "image", f"BASE={base}"],
         cwd=ROOT,
@@ -134,8 +134,8 @@ def test_image_is_not_built_from_a_tag(base: str) -> None:
 
 
 @pytest.mark.slow
-def test_bill_of_materials_names_what_is_locked_and_is_reproducible() -> None:
-    """It has each distribution with its version, and is the same whenever it is written."""
+def test_the_bill_of_materials_is_complete_and_reproducible() -> None:
+    """The bill has each distribution with its version, and is the same whenever it is written."""
     command = [sys.executable, "-m", "cyclonedx_py", "requirements", "--output-reproducible"]
     command += ["--output-format", "JSON", str(LOCKS / "runtime.txt")]
     first, again = (subprocess.run(command, capture_output=True, check=True) for _ in range(2))

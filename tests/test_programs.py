@@ -19,7 +19,7 @@ def _listed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def items(request: pytest.FixtureRequest) -> list[pytest.Item]:
-    """Four tests: one needs a missing program, one that and sh, one sh, and one nothing."""
+    """Four tests: one needs a missing program, one needs that and sh, one needs sh, and one nothing."""
     made: list[pytest.Item] = []
     for needed in ((MISSING,), ("sh", MISSING), ("sh",), ()):
         item = pytest.Function.from_parent(request.node.parent, name=f"test{len(made)}", callobj=lambda: None)
@@ -30,7 +30,7 @@ def items(request: pytest.FixtureRequest) -> list[pytest.Item]:
 
 @pytest.fixture
 def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.Config]:
-    """The configuration of this run, whose counts of left out tests are restored."""
+    """The configuration of this run; its counts of left out tests are restored."""
     config = request.config
     notes = config.stash[LEFT_OUT], config.stash[SLOW]
     monkeypatch.setattr(config.hook, "pytest_deselected", lambda items: None)
@@ -39,29 +39,29 @@ def config(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> I
 
 
 def test_tests_without_their_program_are_left_out(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Tests whose programs are all installed are kept, in their order; the others are counted by program."""
+    """Tests whose programs are installed are kept, in order; the others are counted by program."""
     wanted = items[2:]
     leave_out(config, items)
     assert items == wanted
     assert config.stash[LEFT_OUT] == {MISSING: 2}
 
 
-def test_a_program_that_is_not_listed_is_refused(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """`make check` could not say that it is missing."""
+def test_an_unlisted_program_is_refused(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """A program that is not listed is refused, because `make check` could not report it as missing."""
     items[3].add_marker(pytest.mark.needs("other"))
     with pytest.raises(pytest.UsageError, match="does not list other"):
         leave_out(config, items)
 
 
-def test_what_is_missing_is_told_with_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All missing programs are named at once; without one there is no message."""
+def test_missing_programs_are_listed_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All missing programs are listed at once; without one there is no message."""
     assert main() == f"programs are missing that tests need: {MISSING} (Debian's some-package)"
     monkeypatch.setattr(programs, "PACKAGES", {"sh": "dash"})
     assert main() is None
 
 
-def test_what_was_left_out_is_told_by_count() -> None:
-    """There is a line each for programs, slow tests and folders, if any were left out."""
+def test_left_out_tests_are_counted() -> None:
+    """There is one line each for programs, slow tests and folders that were left out."""
     assert told(Counter(), 0) == []
     assert told(Counter(etcd=30, openssl=8), 300, ["tests/tools", "tests/soak", "tests/a"]) == [
         "left out for want of programs: 38 tests, 30 for etcd, 8 for openssl",

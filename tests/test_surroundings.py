@@ -1,4 +1,4 @@
-"""Tests are independent of settings of the terminal, and of other servers."""
+"""Tests do not depend on the settings of the terminal, or on other servers."""
 
 import os
 import subprocess
@@ -16,14 +16,14 @@ from licorne_cli.server.healthcheck import HERE
 from support.surroundings import CLOSED, is_meant_for_others
 
 
-def test_variables_of_the_terminal_are_meant_for_others() -> None:
+def test_variables_for_users_are_unset() -> None:
     """Every variable of ours is unset, including future ones, except for those of the tests."""
     assert all(map(is_meant_for_others, (*VARIABLES.values(), "LICORNE_NEW", "HTTPS_PROXY")))
     assert not any(map(is_meant_for_others, ("LICORNE_REWRITE", "LICORNE_HELM", "HOME", "PATH")))
 
 
-def test_tests_and_their_processes_find_no_such_variable() -> None:
-    """Neither this process nor one that is started here has one, except the empty contexts."""
+def test_processes_of_tests_have_no_such_variable() -> None:
+    """Neither this process nor one that it starts has such a variable, except for the empty contexts."""
     listed = "import os; print(*os.environ)"
     child = subprocess.run([sys.executable, "-c", listed], capture_output=True, check=True)
     for names in (os.environ, child.stdout.decode().split()):
@@ -32,14 +32,14 @@ def test_tests_and_their_processes_find_no_such_variable() -> None:
 
 
 @pytest.mark.parametrize("command", [["version"], ["queues"], ["rms"], ["healthcheck"]])
-def test_a_command_without_target_fails_the_test(command: list[str]) -> None:
-    """With or without a server at the default address, no command connects to it."""
+def test_a_command_without_a_target_fails_the_test(command: list[str]) -> None:
+    """Whether or not a server has the default address, a command that connects to it fails the test."""
     with pytest.raises(pytest.fail.Exception, match="somebody's own server"):
         main(command)
 
 
-def test_a_client_at_the_usual_place_fails_the_test() -> None:
-    """Channels of the client and HTTP readers are guarded too; other addresses are not."""
+def test_a_client_of_the_default_address_fails_the_test() -> None:
+    """Channels of the client and HTTP readers are guarded too, and other addresses are not."""
     with pytest.raises(pytest.fail.Exception, match="localhost:7070"):
         grpc.aio.insecure_channel("localhost:7070")
     with pytest.raises(pytest.fail.Exception, match=r"127\.0\.0\.1:9080"):

@@ -52,9 +52,8 @@ class Home(NamedTuple):
 class Extension:
     """A feature of one partition. A point that a feature does not override is never called.
 
-    A feature's settings are those of its `keys.py`, which the configuration reads: they are
-    `queue.settings.of(NAME)`, and its flags `config.switches`. Its fields in reports are those of its
-    `reports.py`.
+    The configuration reads a feature's settings by its `keys.py`; they are in `queue.settings.of(NAME)`, and
+    its flags in `config.switches`. Its `reports.py` has its fields in reports.
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
@@ -70,9 +69,9 @@ class Extension:
         self.stages: Sequence[Stage] = ()
         """Stages that are tried before or after the queues."""
         self.timers: Timers[Timer] = context.timers
-        """The partition's timers: `Timer(Due.EXTENSION, name=...)` is that of this extension, and
-        `Due.EXTENSION_WORK` that for work in steps. They call `pass_time` and `work`, or
-        the entry of that name in `DEADLINES` of its `handlers.py`."""
+        """The partition's timers: `Timer(Due.EXTENSION, name=...)` is the timer of this extension, and
+        `Due.EXTENSION_WORK` its timer for work in steps. They call `pass_time` and `work`, or the entry of
+        that name in `DEADLINES` of its `handlers.py`."""
 
     # Configuration: keys and flags are in `keys.py`
 
@@ -80,7 +79,7 @@ class Extension:
         """Apply a configuration to the partition, which may be new; its queues follow."""
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
-        """A configuration was applied to a queue, and to its parent before; `before` has former properties.
+        """Called after a configuration was applied to a queue; `before` has its former properties.
 
         `before` has the defaults for a new queue, and is None if no configuration has changed it: placement
         has created it, or it has become a leaf with the removal of its last child. After a reload all asks
@@ -101,7 +100,7 @@ class Extension:
         return iter(())
 
     def apply_leaf(self, app: Application, leaf: Queue, now: float) -> Iterator[int]:
-        """Apply the leaf's settings, in steps, after the entry of the application or a change of either."""
+        """Apply the leaf's settings, in steps, once the application has entered it or one has changed."""
         return iter(())
 
     # Admission of applications and asks; all of it may raise `Rejected`
@@ -126,7 +125,7 @@ class Extension:
         return None
 
     def node_terms(self, tags: Mapping[str, str]) -> NodeTerms | None:
-        """The terms about the nodes of a new application's gang, by the application's tags; None for none.
+        """The terms that a new application's tags set for the nodes of its gang; None if they set none.
 
         Raises:
             Rejected: the tags are invalid.
@@ -158,10 +157,9 @@ class Extension:
     # and `remedies` decide in between
 
     def begin(self, now: float) -> bool:
-        """Begin a turn, or a scan of all waiting asks, while an extension tracks usage.
+        """Called before a turn, or a scan of all waiting asks, if any extension tracks usage.
 
-        False if there is too much work for one turn: then another turn decides, and later extensions are
-        not called.
+        False if the work is too much for one turn: a later turn decides, and later extensions are not called.
         """
         return True
 
@@ -169,7 +167,7 @@ class Extension:
         """Find nodes for rooms without one; called as a turn begins while members have reserved rooms."""
 
     def visited(self, leaf: Queue, app: Application) -> Sequence[AskGroup]:
-        """Parked groups that are tried nevertheless, as the pass tries an application that may be paused."""
+        """Parked groups to try nevertheless; called when the pass tries an application that may pause."""
         return ()
 
     def pauses(self, leaf: Queue, app: Application, found: AskPlace | None, now: float) -> Blocker | None:
@@ -180,7 +178,7 @@ class Extension:
         return None
 
     def idle(self, now: float) -> None:
-        """Called after a turn with pending asks, if nothing is tried before something changes."""
+        """Called after a turn with pending asks, if no ask is tried before something changes."""
 
     # Order: see also `Precedence` of a queue; at most one extension calls `scheduling.order.raise_by`
 
@@ -191,13 +189,13 @@ class Extension:
         """
         return None
 
-    # Life of requests, and usage: an extension tracks usage of all queues after `dirty.usage.track`
+    # Life of requests, and usage; an extension tracks the usage of all queues after `dirty.usage.track`
 
     def entered(self, app: Application, request: Request, now: float) -> None:
         """Called after a request of an application of interest became pending, perhaps again."""
 
     def left(self, app: Application, now: float) -> None:
-        """Called when a request of an application of interest is no longer pending, by its state."""
+        """Called when the state of a request of an application of interest is no longer pending."""
 
     def served(self, leaf: Queue, app: Application, allocation: Allocation, now: float) -> None:
         """Called after a decision has placed an ask in a leaf of interest, and the ask is booked."""
@@ -212,7 +210,7 @@ class Extension:
         """
 
     def answered(self, app: Application) -> None:
-        """Called after the RM has answered an application's first question about nodes, or timed out."""
+        """Called after the RM has answered an application's first question about nodes, or has failed to."""
 
     def put_off(self, stop: Any) -> bool:
         """Return True to delay the stop of a victim, a `Stop` of `standard/preemption`.
@@ -226,7 +224,7 @@ class Extension:
         """Called after usage was booked regardless of the maximum: recovered, resized or placed by the RM."""
 
     def settle(self, touched: Mapping[Application, Queue], queues: Sequence[Queue], now: float) -> None:
-        """Usage of applications in these leaves, and of the queues up to root, may have changed at `now`.
+        """Note that usage of these applications and of their queues up to root may have changed at `now`.
 
         Called at the end of a command or a turn while an extension tracks usage: all changes of that command
         or turn have one time.
@@ -271,7 +269,7 @@ class Extension:
         return iter(())
 
     def awaited(self) -> float | None:
-        """The last time for which it waits, in unix seconds; 0.0 if unknown, None if it waits for none."""
+        """The last time for which the extension waits, in unix seconds; 0.0 if unknown, None if none."""
         return None
 
     # Outside: see also `handlers.py` and `reports.py`

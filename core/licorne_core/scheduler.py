@@ -1,8 +1,8 @@
 """The only interface that changes the core (DESIGN § 2).
 
-`Scheduler.handle` is the only way to change anything; the same commands at the same times give the
-same effects. Nothing in here reads a clock or does I/O: time is an argument, and `next_deadline` is
-the time of the next call that the core needs.
+`Scheduler.handle` is the only way to change anything; the same commands at the same times give the same
+effects. Nothing in the core reads a clock or does I/O: time is an argument, and `next_deadline` is the time
+of the next call that the core needs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -227,7 +227,7 @@ class Scheduler:
         adds_node: bool = False,
         alone: bool = False,
     ) -> StartTrial:
-        """Try whether a waiting ask starts at once after these changes.
+        """Try whether a waiting ask starts immediately after these changes.
 
         If `changes` is None, suitable changes are searched; with `adds_node` they add a node, else they free
         one. With `alone` no other ask waits. The scheduler must be a copy, a separate one for each trial.
@@ -268,7 +268,7 @@ class Scheduler:
             count_replayed(rm.replay, command)
         changed: Iterable[Partition] = rm.reached
         if not isinstance(command, _OF_ITEMS) or (rm.holds and Hold.UNFINISHED in rm.holds):
-            # The remainder of a command also changes partitions that its first step has looked up.
+            # Even a remainder may change partitions that only the command's first step has looked up.
             changed = rm.partitions.values()
         try:
             effects = self._handle_for(rm, command, now)
@@ -320,7 +320,7 @@ class Scheduler:
     def _fire_due(self, now: float, effects: list[Effect], worked: list[Partition]) -> None:
         """Fire due timers, in the order in which partitions were registered.
 
-        Each RM gets one slice; other RMs get theirs before the remainder.
+        Each RM gets one slice; the rest of its work waits until other RMs have had their slices.
         """
         agenda = self._registry.agenda
         due = agenda.due(now)

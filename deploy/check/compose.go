@@ -7,8 +7,8 @@ import (
 	"github.com/compose-spec/compose-go/v2/cli"
 )
 
-// compose loads a composition: its schema, and that all it names is there. Variables of the
-// environment are not used, so that it is the same everywhere.
+// compose loads a Compose file, and checks its schema and its references. Environment variables are not used,
+// so that the result is the same everywhere.
 func compose(paths []string) error {
 	options, err := cli.NewProjectOptions(paths, cli.WithName("licorne"))
 	if err != nil {

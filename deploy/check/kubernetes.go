@@ -22,7 +22,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// kinds has the type of each kind that a manifest of ours may have.
+// kinds has the type of each kind that our manifests may use.
 var kinds = map[string]func() any{
 	"v1/ConfigMap":                                    func() any { return new(core.ConfigMap) },
 	"v1/Namespace":                                    func() any { return new(core.Namespace) },
@@ -45,7 +45,7 @@ var kinds = map[string]func() any{
 	"monitoring.coreos.com/v1/PrometheusRule":         func() any { return new(monitoring.PrometheusRule) },
 }
 
-// header is what every object says of itself.
+// header has the fields that identify every object.
 type header struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -55,8 +55,8 @@ type header struct {
 	} `json:"metadata"`
 }
 
-// kubernetes decodes each object of each file into its type, and refuses fields that it lacks. The
-// API server would take such an object and leave the field out.
+// kubernetes decodes each object of each file into its type, and refuses unknown fields, which the API server
+// would silently drop.
 func kubernetes(paths []string) error {
 	var problems []error
 	for _, path := range paths {
@@ -77,7 +77,7 @@ func kubernetes(paths []string) error {
 	return errors.Join(problems...)
 }
 
-// manifest checks all objects of a file; it answers how many there are.
+// manifest checks all objects of a file, and returns their number.
 func manifest(content []byte) (int, error) {
 	reader := documents.NewYAMLReader(bufio.NewReader(bytes.NewReader(content)))
 	var problems []error
@@ -103,7 +103,7 @@ func manifest(content []byte) (int, error) {
 	}
 }
 
-// object checks one object; it answers its kind and name, or nothing for an empty document.
+// object checks one object, and returns its kind and name; an empty text for an empty document.
 func object(document []byte) (string, error) {
 	var its *header
 	if err := yaml.Unmarshal(document, &its); err != nil || its == nil {

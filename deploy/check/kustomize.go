@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// kustomize builds a kustomization, and prints what comes of it.
+// kustomize builds a kustomization, and prints the result.
 func kustomize(paths []string) error {
 	if len(paths) != 1 {
 		return errors.New("one folder was expected")

@@ -1,9 +1,9 @@
-// Command check reads what deploy/ has for others as those others read it, and refuses what they
-// would leave out in silence:
+// Command check parses the files in deploy/ that are for other programs, in the same way as those programs,
+// and refuses what they would silently ignore:
 //
-//	check compose FILE          a composition, by the published specification
-//	check kubernetes FILE...    manifests: unknown fields, wrong types, a kind that nobody knows
-//	check kustomize FOLDER      prints what a kustomization makes
+//	check compose FILE          a Compose file, by the published specification
+//	check kubernetes FILE...    manifests: unknown fields, wrong types, unknown kinds
+//	check kustomize FOLDER      prints the result of a kustomization
 package main
 
 import (

@@ -13,7 +13,7 @@ FORK_VARIABLE = "GRPC_ENABLE_FORK_SUPPORT"
 _OFF = "0"
 
 GRPC_HANDLES_FORKS = "grpc" in sys.modules and os.environ.get(FORK_VARIABLE) != _OFF
-"""True if a program that embeds a server has loaded gRPC before, with its fork handlers enabled."""
+"""True if a program that embeds a server had already loaded gRPC, with its fork handlers enabled."""
 
-# An environment variable, as gRPC has no other switch.
+# gRPC has no other switch than this environment variable.
 os.environ[FORK_VARIABLE] = _OFF

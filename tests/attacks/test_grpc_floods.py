@@ -36,7 +36,7 @@ def opened_and_reset(number: int) -> bytes:
 
 @pytest.fixture
 async def attacker(server: ServerProcess) -> AsyncIterator[RawHttp2]:
-    """A connection of HTTP/2 on which no call was made."""
+    """A connection of HTTP/2 without calls."""
     attacker = await RawHttp2.open(server.target)
     await attacker.begin()
     yield attacker

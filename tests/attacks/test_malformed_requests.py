@@ -41,7 +41,7 @@ FIELDS = {
     b"content-type": b"application/grpc",
 }
 MESSAGE = bytes(5)
-"""An empty message with its head."""
+"""An empty message with its prefix."""
 
 
 def literal(name: bytes, value: bytes) -> bytes:
@@ -136,7 +136,7 @@ KINDS = {
     "greetings": GREETINGS,
 }
 LOOK_SECONDS = 0.005
-"""Seconds between two looks whether a server in another process has answered."""
+"""Seconds between two checks whether a server in another process has answered."""
 
 
 def door_of(server: ServerProcess) -> Door:

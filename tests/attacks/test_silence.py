@@ -24,7 +24,7 @@ from support.server.server_process import ServerProcess
 from support.server.settings_file import settings_file
 
 STREAMS = 16
-"""How many streams a connection may have at once."""
+"""The maximum of concurrent streams of a connection."""
 
 TRANSPORTS = sorted({GRPC, served_by(LOOP)})
 UNARY, WATCH = "/licorne.v1.State/ListRms", "/licorne.v1.State/WatchEvents"
@@ -37,7 +37,7 @@ Opener = Callable[[ServerProcess], Awaitable[RawHttp2]]
 
 @pytest.fixture
 async def opened() -> AsyncIterator[Opener]:
-    """Open connections from an address other than that of the other tests, and close them in the end."""
+    """Opens connections from an address other than that of other tests, and closes them at the end."""
     async with AsyncExitStack() as stack:
 
         async def connect(server: ServerProcess) -> RawHttp2:
@@ -63,16 +63,6 @@ async def test_silent_streams_of_one_peer_leave_places_for_others(
     # A refused stream is reset; the accepted ones stay open.
     await eventually(lambda: sum(item.kinds.count(RESET) for item in connections) > STREAMS)
     await others_are_served(server)
-
-
-@pytest.mark.slow
-async def test_a_silent_stream_ends(opened: Opener) -> None:
-    """A silent stream is ended after the time of `bounds.first_message`."""
-    async with ServerProcess(*settings_file(bounds={"first_message": 0.1})) as server:
-        connection = await opened(server)
-        await connection.begin()
-        await connection.call(1)
-        await eventually(lambda: RESET in connection.kinds)
 
 
 async def ends_unfinished(connection: RawHttp2, path: str) -> None:

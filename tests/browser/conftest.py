@@ -1,6 +1,7 @@
 """A real headless browser, and a server with fixed contents.
 
-All tests of a process share one browser, one server and one loop: starting them takes longer than a test.
+All tests of a process share one browser, one server and one loop, because starting them takes longer than a
+test.
 """
 
 import shutil
@@ -26,7 +27,7 @@ FLAGS = (
     "--disable-sync",
 )
 MILLISECONDS = 1_000 * PATIENCE
-"""What anything may take on a busy machine."""
+"""The timeout of each step, for a busy machine."""
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")

@@ -56,7 +56,7 @@ MARKED = [
     ("node/{of}/node-11", "Cordon", "Uncordon", "nodes", "Nodes", "cordoned"),
     ("application/{of}/job-1", "Hold", "Resume", "apps", "Applications", "held"),
 ]
-"""A view, the act that marks its thing and the one that takes that back, the list, and the mark there."""
+"""A view, the act that marks its object and the act that ends the mark, the list, and the mark there."""
 
 
 @pytest.mark.parametrize(("view", "mark", "unmark", "noun", "title", "marked"), MARKED)

@@ -18,7 +18,7 @@ TOKEN = "a-token-of-an-operator"
 
 
 async def test_the_page_reconnects_to_a_restarted_server(page: Page) -> None:
-    """The page marks its data as old, reconnects by itself, and drops the former data."""
+    """The page marks its data as old, reconnects by itself, and drops the previous data."""
     async with running(settings()) as server, Town.built(server) as town:
         port = int(server.http_address.rpartition(":")[2])
         await page.goto(town.address)
@@ -64,7 +64,7 @@ async def test_a_server_with_tokens_requests_one(page: Page, tmp_path: Path) -> 
 
 
 async def test_a_missing_certificate_is_reported(browser: Browser) -> None:
-    """No token would help, so the page asks for none; over plain HTTP on another port it shows all."""
+    """The page asks for no token, which would not help; on a plain HTTP port it shows all data."""
     context = await browser.new_context(ignore_https_errors=True)
     page = await context.new_page()
     mutual = replace(settings(), tls=tls())
@@ -118,7 +118,7 @@ async def test_a_token_of_an_rm_shows_no_total_of_rms(page: Page, tmp_path: Path
 
 
 async def test_a_lost_rm_is_marked(page: Page) -> None:
-    """The books of a lost RM remain, and the page shows since when it is disconnected."""
+    """The data of a lost RM remain, and the page shows since when it is disconnected."""
     async with running(settings()) as server, Town.built(server) as town:
         await page.goto(town.address)
         await expect(row(page, "root.batch")).to_be_visible()

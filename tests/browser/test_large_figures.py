@@ -70,7 +70,7 @@ HIDDEN_FIGURES = """() => {
   }
   return wrong;
 }"""
-"""What is wrong with the figures of the trees: each has to stand in one piece, in its own place."""
+"""The faults of figures in trees: each figure has to be unbroken and in its own place."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
@@ -97,7 +97,7 @@ def _client(server: Server) -> Client:
 async def test_every_figure_is_shown_whole(
     page: Page, address: str, width: int, theme: Literal["light", "dark"]
 ) -> None:
-    """Used, maximum and pending amounts are shown in full, in bytes and of a custom resource."""
+    """Used, maximum and pending amounts are shown completely, in bytes and of a custom resource."""
     await page.emulate_media(color_scheme=theme)
     await page.set_viewport_size({"width": width, "height": 900})
     await page.goto(f"{address}#/?a=memory&b={TOKENS}")

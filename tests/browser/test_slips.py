@@ -22,7 +22,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 OF = quote(PARTITION, safe="")
 NODE, JOB, BLUE = f"#/node/{OF}/node-11", f"#/application/{OF}/job-1", f"#/queue/{OF}/root.teams.blue"
 ACTS = [(NODE, "cordon"), (NODE, "drain"), (JOB, "hold"), (JOB, "priority"), (JOB, "kill"), (BLUE, "stop")]
-"""A view, and an act that stands there."""
+"""A view, and an act that it offers."""
 
 every_act = pytest.mark.parametrize(("view", "act"), ACTS, ids=[act for _, act in ACTS])
 
@@ -203,7 +203,7 @@ CHOICES: Sequence[tuple[str, str, dict[str, str], str]] = [
     (JOB, "priority", {"All asks have": "each its own", "Why": "over"}, ""),
     (BLUE, "stop", {"Why": "a move"}, "start"),
 ]
-"""A view, an act, what is filled in, and the act that takes it back."""
+"""A view, an act, the values of its fields, and the act that undoes it."""
 
 
 @pytest.mark.parametrize(("view", "act", "given", "back"), CHOICES)

@@ -77,7 +77,7 @@ OUTSIDE = """() => [...document.querySelectorAll("nav.main a[data-view]")].filte
   count.textContent = "12,000";
   return count.getBoundingClientRect().right > item.getBoundingClientRect().right;
 }).map((item) => item.dataset.view)"""
-"""Views whose large count sticks out of their item."""
+"""Views whose large count exceeds the width of its item."""
 
 
 async def test_large_counts_fit_into_the_navigation(page: Page, town: Town) -> None:

@@ -1,4 +1,4 @@
-"""Fixtures for all tests of commands: a server with a connection, and a server with two RMs."""
+"""Fixtures of all tests of commands: a server with a connection, and a server with two RMs."""
 
 from collections.abc import AsyncIterator
 

@@ -17,7 +17,7 @@ from support.peers.shim import Shim, connected, serving
 from support.peers.town import Shell, Town
 
 AGE = r"\d+s"
-"""How long ago something was done: a busy machine may be slow."""
+"""The time since an act, which a busy machine may prolong."""
 
 BLUE = ("--rm", "blue")
 
@@ -67,7 +67,7 @@ SLIPS = [
     ("config", "apply", "/dev/null", "-y"),
     ("rms", "forget", "", "-y"),
 ]
-"""Acts with something empty or wrong in their line, or with one wrong name of several."""
+"""Acts with an empty or wrong argument, or with one wrong name among several."""
 
 
 @pytest.mark.parametrize("words", SLIPS, ids=" ".join)

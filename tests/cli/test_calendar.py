@@ -53,7 +53,7 @@ async def planned(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[Planned]:
 
 
 async def test_the_calendar_lists_planned_starts(planned: Planned) -> None:
-    """Entries are sorted by start, each with its confidence; a queue includes those below it."""
+    """Entries are sorted by start, each with its confidence; a queue includes its descendants."""
     first, second, _ = planned.calendar
     assert [one.allocation_key for one in planned.calendar] == HELD
     starts = [one.start.starts_at / 1e9 for one in planned.calendar]

@@ -47,7 +47,7 @@ def test_impossible_tls_options_are_usage_errors(
 
 
 async def test_a_plain_server_is_not_reached_over_tls(town: Town) -> None:
-    """TLS on one side only means that the server is unreachable, at the latest after the timeout."""
+    """With TLS on one side only the server counts as unreachable, at the latest after the timeout."""
     result = await town.shell("queues", "--tls", "--timeout", "2")
     assert result.code == 2
 

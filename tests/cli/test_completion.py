@@ -20,7 +20,7 @@ COMP_LINE=$1 COMP_POINT=${#1} COMP_TYPE=9
 _python_argcomplete licorne
 printf '%s\\n' "${COMPREPLY[@]}"
 """,
-    # zsh shows offers by _describe, as a name and its meaning with a colon between.
+    # zsh shows completions through `_describe`, as a name and its meaning with a colon between.
     "zsh": """\
 compdef() { : }
 _describe() { print -rl -- "${(@P)2}" }
@@ -30,7 +30,7 @@ _python_argcomplete
 """,
     "fish": "source completion.fish; complete -C $argv[1]",
 }
-"""How a shell is asked what it offers behind a line, by its name."""
+"""How to request the completions of a line from each shell."""
 ALLOCATED = ("allocated", "allocated.vcore", "allocated.memory")
 NODE_VERBS = list(nodes.NOUN.verbs)
 bash = pytest.mark.needs("bash")

@@ -31,7 +31,7 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 @pytest.fixture
 def licorne(server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]) -> Licorne:
-    """Run a command against the server, beside its loop."""
+    """Run a command against the server, outside its event loop."""
 
     async def run(*words: str) -> Result:
         capsys.readouterr()
@@ -82,7 +82,7 @@ async def test_unusable_configuration_files_are_refused(
 
 @pytest.mark.parametrize("action", ["validate", "diff"])
 async def test_yaml_output_equals_json_output(licorne: Licorne, file: Path, action: str) -> None:
-    """YAML and JSON have the same content."""
+    """Problems and differences have the same content in YAML and JSON."""
     as_json = await licorne("config", action, str(file), "-o", "json")
     as_yaml = await licorne("config", action, str(file), "-o", "yaml")
     assert yaml.safe_load(as_yaml.out) == as_json.json

@@ -275,7 +275,7 @@ def test_invalid_files_of_contexts_are_refused(licorne: Command, file: Path, tex
         assert problem in result.err
 
 
-def test_context_names_may_have_signs_of_yaml(licorne: Command, file: Path) -> None:
+def test_context_names_may_have_special_characters(licorne: Command, file: Path) -> None:
     """A name with special characters is quoted in the file, and works like any other."""
     file.parent.mkdir()
     file.write_text("contexts: {'<<': {target: a}, 1: {target: b}}")

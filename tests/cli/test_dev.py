@@ -15,7 +15,7 @@ from support.patience import PATIENCE
 
 @pytest.mark.slow
 async def test_dev_runs_until_it_is_interrupted(capsys: pytest.CaptureFixture[str]) -> None:
-    """The command prints its page, the endless application waits, and Ctrl-C ends the command in order."""
+    """The command prints its page, the endless application waits, and Ctrl-C ends the command properly."""
     any_port = "127.0.0.1:0"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "licorne_server", "dev", "--listen", any_port, "--http", any_port),
@@ -68,7 +68,7 @@ def test_a_port_in_use_names_its_option(taken: str, option: str) -> None:
     ],
 )
 def test_the_printed_address_of_the_page_can_be_opened(ports: Ports, page: str) -> None:
-    """For an address of all interfaces the printed one is of this machine."""
+    """For a server on all interfaces the printed address is one of this machine."""
     assert ports.page == page
 
 

@@ -136,7 +136,7 @@ async def test_watched_events_are_printed_as_a_table(server: Server) -> None:
 
 
 async def test_a_watch_continues_after_missed_events(server: Server) -> None:
-    """Cut off as too slow, the command reports the gap, and continues with the stored events."""
+    """When the command is cut off as too slow, it reports the gap and continues with the stored events."""
     start = play(server, 0, 5)
     async with connected(server) as channel:
         extra = {"event.ringBufferCapacity": "100"}

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-import yaml
 
 from licorne_cli.commands import main
 from support.patience import PATIENCE
@@ -31,7 +30,7 @@ OTHERS = (
     ("rms", "forget", "blue", "--yes"),
 )
 ASKING = (*LISTS, *OTHERS)
-"""Commands that ask a server."""
+"""Commands that call a server."""
 
 
 @pytest.mark.parametrize("command", ASKING, ids=" ".join)
@@ -53,13 +52,6 @@ async def test_the_exit_code_without_permission_is_4(
         result = await Shell(server.grpc_address, capsys)(*command)
     assert result.code == 4
     assert "refused: UNAUTHENTICATED" in result.err
-
-
-@pytest.mark.parametrize("command", [("top", "--once"), ("log-level",), ("config", "history", "blue")])
-async def test_yaml_equals_json_for_commands_without_a_list(town: Town, command: Sequence[str]) -> None:
-    """YAML and JSON have the same content for commands that print no list."""
-    as_json = (await town.shell(*command, "-o", "json")).json
-    assert yaml.safe_load((await town.shell(*command, "-o", "yaml")).out) == as_json
 
 
 def process(target: str, *arguments: str, stdout: int) -> subprocess.Popen[bytes]:

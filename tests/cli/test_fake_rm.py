@@ -14,7 +14,7 @@ from support.patience import PATIENCE
 
 @pytest.mark.slow
 async def test_a_fake_rm_works_until_a_signal() -> None:
-    """Nodes and applications exist under the given name, and SIGTERM ends the fake RM in order."""
+    """Nodes and applications exist under the given name, and SIGTERM ends the fake RM with success."""
     async with serve() as served:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "licorne_server", "fake-rm", "--target", served.target),

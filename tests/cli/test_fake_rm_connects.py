@@ -54,7 +54,7 @@ def is_placed(line: str) -> bool:
 
 
 async def assert_works(server: Server, *arguments: str, rm_id: str) -> None:
-    """Check that an RM with these arguments gets allocations under that name, and stops in order."""
+    """Check that an RM with these arguments gets allocations under that name, and stops with success."""
     async with fake_rm(*arguments) as process:
         await said(process, is_placed)
         [partition] = server.scheduler.views.partitions()
@@ -74,7 +74,7 @@ async def mutual() -> AsyncIterator[Server]:
 
 @pytest.mark.slow
 async def test_an_rm_connects_by_certificate(mutual: Server) -> None:
-    """The RM is served under its certificate, by the only running member of its list."""
+    """The RM is served under its certificate, although only one target of the list runs."""
     targets = f"{CLOSED},{mutual.grpc_address}"
     await assert_works(mutual, "--target", targets, *CERTIFICATE, rm_id="batch")
 
@@ -115,7 +115,7 @@ async def test_an_rm_connects_by_variables(mutual: Server, monkeypatch: pytest.M
 
 @pytest.mark.slow
 async def test_a_certificate_of_another_rm_is_refused(mutual: Server) -> None:
-    """A name that its certificate does not allow ends the process, with the server's reason."""
+    """If the certificate does not allow the name of the RM, the process ends with the server's reason."""
     target = ("--target", mutual.grpc_address)
     async with fake_rm(*target, *CERTIFICATE, "--rm-id", "other") as process:
         line = await said(process, lambda line: line.startswith("licorne:"))

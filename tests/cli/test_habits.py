@@ -33,7 +33,7 @@ async def test_a_command_to_the_http_port_names_that_of_grpc(capsys: pytest.Capt
 
 
 def test_a_fake_rm_without_a_server_prints_a_short_reason() -> None:
-    """A fake RM without a server prints only the reason of the system."""
+    """A fake RM without a server prints only the reason of the operating system."""
     long = "failed to connect to all addresses; last error: UNKNOWN: ipv4:127.0.0.1:7070: "
     args = ("127.0.0.1:7070", f"{long}Failed to connect to remote host: Connection refused")
     record = logging.LogRecord("licorne", logging.WARNING, "", 0, NO_CONNECTION, args, None)

@@ -74,7 +74,7 @@ def test_an_empty_file_is_a_problem(tmp_path: Path, capsys: pytest.CaptureFixtur
 
 @pytest.mark.parametrize("key", PROPERTIES)
 def test_misspelled_keys_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str], key: str) -> None:
-    """A key that resembles a known one is a problem with --strict; other keys are free."""
+    """A key that resembles a known one is a problem with --strict; other unknown keys are allowed."""
     file = tmp_path / "queues.yaml"
     wrong = key[:3] + key[4:]
     file.write_text(f"partitions: [{{queues: [{{name: a, properties: {{{wrong}: '1', team: b}}}}]}}]")

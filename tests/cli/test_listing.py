@@ -12,14 +12,16 @@ from support.patience import PATIENCE
 from support.peers.town import Town, interrupted
 
 LISTS = ("queues", "apps", "nodes", "users", "rms", "events")
+NO_LISTS = ("top --once", "log-level", "config history blue")
 
 
-@pytest.mark.parametrize("command", LISTS)
-async def test_yaml_lists_equal_json_lists(town: Town, command: str) -> None:
-    """YAML and JSON have the same content."""
-    as_json = (await town.shell(command, "-o", "json")).json
+@pytest.mark.parametrize("command", LISTS + NO_LISTS)
+async def test_yaml_equals_json(town: Town, command: str) -> None:
+    """YAML and JSON have the same content, also for commands that print no list."""
+    words = command.split()
+    as_json = (await town.shell(*words, "-o", "json")).json
     assert as_json
-    as_yaml = yaml.safe_load((await town.shell(command, "-o", "yaml")).out)
+    as_yaml = yaml.safe_load((await town.shell(*words, "-o", "yaml")).out)
     assert as_yaml == as_json
 
 
@@ -51,7 +53,7 @@ async def watching(town: Town, *arguments: str) -> AsyncIterator[Watching]:
 
 
 async def test_a_watch_prints_changed_rows(town: Town) -> None:
-    """All rows are printed once with their time, then new and changed rows; removed ones on stderr."""
+    """All rows are printed once with their time, then new and changed rows; removed rows are on stderr."""
     async with watching(town, "nodes", "--rm", "green") as nodes:
         assert (await nodes.out())[:2] == ["TIME", "NODE"]
         moment, *first = (await nodes.out())[:3]

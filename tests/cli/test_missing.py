@@ -21,13 +21,13 @@ WITHOUT_RMS = {
     ("top", "--once", "--partition", "nope"): "licorne: {none}",
     ("config", "get"): "licorne: {none}",
 }
-"""By command what it says where there is no RM."""
+"""Commands with their messages if there is no RM."""
 OF_A_NAME = {
     ("rms", "forget", "nope", "--yes"): "licorne: {none}",
     ("queues", "--rm", "nope"): "licorne: {none}",
     ("nodes", "--partition", "nope"): "licorne: {none}",
 }
-"""The same of what is refused to those who may not see the RM that they name."""
+"""Commands with their messages for a caller that may not see the named RM."""
 NONE = "no RM has registered with this server"
 NONE_TO_SEE = "no RM that you may see has registered with this server"
 

@@ -41,7 +41,7 @@ async def channel(server: Server) -> AsyncIterator[grpc.aio.Channel]:
 
 @pytest.fixture
 def licorne(server: Server, channel: grpc.aio.Channel, capsys: pytest.CaptureFixture[str]) -> Licorne:
-    """Run a command against the server, beside its loop."""
+    """Run a command against the server, outside its event loop."""
 
     async def run(*words: str) -> Result:
         capsys.readouterr()
@@ -102,7 +102,7 @@ async def test_a_plan_of_an_rm_on_hold_is_partial(licorne: Licorne, server: Serv
 async def test_a_plan_in_yaml_equals_the_json(
     licorne: Licorne, tmp_path: Path, text: str, command: tuple[str, ...]
 ) -> None:
-    """YAML and JSON have the same content."""
+    """A plan has the same content in YAML and JSON."""
     given = (*command, written(tmp_path, text), "-o")
     as_yaml = await licorne(*given, "yaml")
     assert yaml.safe_load(as_yaml.out) == (await licorne(*given, "json")).json

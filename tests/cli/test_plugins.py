@@ -29,7 +29,7 @@ HEAVY = (
     "licorne_server.commands.",
     "licorne_tools.bench",
 )
-"""What no help needs."""
+"""Modules that the help does not need."""
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +67,7 @@ def test_a_command_of_a_missing_distribution_names_it(
 
 
 def test_help_lists_installed_commands_only(alone: None, capsys: pytest.CaptureFixture[str]) -> None:
-    """The help of the command line alone lists its own commands, and no others."""
+    """The help lists only commands of installed distributions."""
     with pytest.raises(SystemExit):
         main(["--help"])
     shown = capsys.readouterr().out

@@ -44,10 +44,10 @@ NOT_RECORDED = {
     "settings": "the defaults, of which there is a reference",
     "completion": "a script for a shell",
 }
-"""Commands of which only the help is recorded, and why."""
+"""Commands of which only the help is recorded, with the reason."""
 
 OWN_HELP = "  -h --help: show this help message and exit"
-"""What each command has, and is recorded of the first one."""
+"""An option of every command, which is recorded for the first one only."""
 
 BUILD = {
     r"\blicorne \S+ \((pure|compiled)\)": "licorne VERSION (FORM)",
@@ -55,7 +55,7 @@ BUILD = {
     r'"(python)": "\w+ [^"]+"': r'"\1": "PYTHON"',
     rf'"(version)": "{re.escape(version("licorne-server"))}"': r'"\1": "VERSION"',
 }
-"""Patterns of what tells the running build, and what is recorded instead."""
+"""Patterns of details of the running build, and their replacements in the recording."""
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def printed(code: int | str | None, out: str, err: str, answers: Answers) -> Ite
 
 
 def test_every_command_is_recorded() -> None:
-    """Each command is recorded, or has a reason why not."""
+    """Each command is recorded, or has a reason why it is not recorded."""
     played = [line.partition("licorne ")[2].split() for scene in RECORDED for line in scene.played]
     missing = [
         " ".join(words)

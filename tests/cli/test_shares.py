@@ -7,7 +7,7 @@ from licorne_cli.output.shares import decayed, hours_left
 
 
 def test_decayed_usage_in_words() -> None:
-    """The hours that order siblings come first; weight 0 is last, and no memory is a dash."""
+    """The first column has the hours by which siblings are ordered; weight 0 is last, no memory is a dash."""
     share = FairShare(decayed={"vcore": 12_300.0, "gpu": 0.5}, share=1.25, weight=1.0, half_life=3600.0)
     assert decayed(share) == "1.25h gpu=0.5,vcore=12.3"
     assert decayed(FairShare(half_life=60.0)) == "0h"

@@ -57,7 +57,7 @@ def test_bad_results_of_a_run_are_printed(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_the_output_is_repeatable(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    """The same seed gives the same JSON and the same picture, another one does not."""
+    """The same seed gives the same JSON and the same picture, another seed does not."""
     shown = []
     for number, seed in enumerate("112"):
         picture = tmp_path / f"{number}.svg"

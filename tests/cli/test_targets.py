@@ -67,7 +67,7 @@ contexts:
     [((), "token"), (("--target", "b:2,a"), "token"), (("--target", "a,d"), None), (("--target", "d"), None)],
 )
 def test_a_token_stays_in_its_context(arguments: tuple[str, ...], token: str | None, file: Path) -> None:
-    """Targets of the context may be left out, and none may be added."""
+    """Fewer targets than those of the context may be given with its token, but no others."""
     file.write_text(MEMBERS)
     args = parser_for("nodes").parse_args(["nodes", *arguments])
     target.settle(args)

@@ -51,7 +51,7 @@ VALUES = {
         for words in (("explain", "shop"), ("top",), ("version",), ("reload",), ("log-level",))
     },
 }
-"""Values of options that are none, each with its problem."""
+"""Invalid values of options, each with its problem."""
 LINES: dict[tuple[str, ...], str] = {
     ("nod",): ", did you mean nodes?",
     ("get", "queues"): "'get' is no command, did you mean licorne queues?",
@@ -81,7 +81,7 @@ LINES: dict[tuple[str, ...], str] = {
     (): "ask why:",
     **dict.fromkeys((("context",), ("config",)), "positional arguments:"),
 }
-"""Lines that are not understood, each with a part of what is said; without a command, the commands."""
+"""Invalid lines, each with a part of the message; without a command it lists the commands."""
 
 
 def refused(words: Sequence[str], capsys: pytest.CaptureFixture[str]) -> str:

@@ -18,7 +18,7 @@ from support.peers.shim import eventually
 from support.surroundings import CLOSED
 
 CLOSED_TOO = "127.0.0.2:1"
-"""Nobody listens there either."""
+"""Another address without a listener."""
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_a_target_of_another_type_is_refused(target: Any) -> None:
         Client(target, rm_id="rm1")
 
 
-def test_the_order_is_home_given_told() -> None:
-    """A round begins where the client was welcomed last, and has every address once."""
+def test_the_order_of_addresses() -> None:
+    """A round begins with the address of the last welcome, and has every address once."""
     addresses = Addresses(["a:1", "b:1"])
     assert addresses.failed(0.0, answered=True) is False
     assert addresses.current == "b:1"
@@ -82,16 +82,16 @@ def test_the_order_is_home_given_told() -> None:
     assert dialed == ["b:1", "a:1", "c:1", "d:1", "b:1"]
 
 
-def test_only_a_whole_round_without_a_server_is_followed_by_a_wait() -> None:
-    """Each server is dialed as often as if the client knew no other one, and none later."""
+def test_the_client_waits_after_a_whole_round_only() -> None:
+    """Each server is tried as often as if the client knew no other one, and not later."""
     addresses = Addresses(["a:1", "b:1", "c:1"])
     at_once = [addresses.failed(0.0, answered=False) for _ in range(6)]
     assert at_once == [True, True, False, True, True, False]
     assert addresses.current == "a:1"
 
 
-def test_an_address_without_a_server_is_passed_over_while_another_one_answers() -> None:
-    """The dead do not hold up the living, and are tried again later."""
+def test_an_address_without_a_server_is_skipped() -> None:
+    """An address that does not answer does not delay others, and is tried again later."""
     addresses = Addresses(["a:1", "b:1", "c:1"])
     addresses.failed(0.0, answered=False)
     dialed = []
@@ -101,8 +101,8 @@ def test_an_address_without_a_server_is_passed_over_while_another_one_answers() 
     assert dialed == ["b:1", "c:1", "b:1", "c:1", "a:1", "b:1"]
 
 
-def test_a_failure_behind_a_redirect_brings_back_to_who_has_redirected() -> None:
-    """The redirecting server knows the next address; a welcome there makes it the first of a round."""
+def test_a_failure_after_a_redirect_returns_to_the_redirecting_server() -> None:
+    """After a failed redirect the redirecting server is next; a welcome there makes its address the first."""
     addresses = Addresses(["a:1", "b:1"])
     addresses.redirected("c:1")
     addresses.redirected("d:1")
@@ -114,8 +114,8 @@ def test_a_failure_behind_a_redirect_brings_back_to_who_has_redirected() -> None
     assert addresses.known() == ["d:1", "a:1", "b:1"]
 
 
-def test_a_server_that_is_about_to_stop_comes_last() -> None:
-    """The other addresses are tried first, if there are any."""
+def test_a_server_that_is_about_to_stop_is_tried_last() -> None:
+    """The other addresses, if there are any, are tried first."""
     addresses = Addresses(["a:1"])
     addresses.welcomed([])
     addresses.left(0.0)
@@ -128,8 +128,8 @@ def test_a_server_that_is_about_to_stop_comes_last() -> None:
     assert addresses.current == "a:1"
 
 
-def test_what_a_server_tells_is_bounded_and_sound() -> None:
-    """Of many addresses the first ones are stored; other forms than host:port are left out."""
+def test_addresses_from_servers_are_bounded_and_checked() -> None:
+    """Of many addresses from the server the first are stored, and those not of the form host:port dropped."""
     addresses = Addresses(["a:1"])
     addresses.tell(f"m{number}:1" for number in range(10**6))
     assert addresses.known() == ["a:1", *(f"m{number}:1" for number in range(MOST_TOLD))]
@@ -138,8 +138,8 @@ def test_what_a_server_tells_is_bounded_and_sound() -> None:
     assert addresses.known() == ["a:1", "[::1]:1"]
 
 
-def test_a_stranger_at_a_told_address_is_forgotten() -> None:
-    """Only an address that was named by servers alone may belong to a stranger by now."""
+def test_a_stranger_at_an_address_from_servers_is_forgotten() -> None:
+    """Only an address that servers alone have named may belong to a stranger."""
     addresses = Addresses(["a:1"])
     addresses.welcomed(["b:1"])
     addresses.lost()
@@ -153,8 +153,8 @@ def test_a_stranger_at_a_told_address_is_forgotten() -> None:
     assert addresses.known() == ["b:1", "a:1"]
 
 
-async def test_a_client_of_one_address_goes_on_at_one_that_it_was_told() -> None:
-    """The address arrives in the welcome, or during the session, and the last list counts."""
+async def test_a_client_of_one_address_uses_one_from_its_server() -> None:
+    """The address arrives in the welcome or during the session, and the last list is used."""
     async with scripted(welcomes) as other:
 
         async def tells(stream: ScriptedStream) -> None:
@@ -184,15 +184,15 @@ async def test_a_client_takes_the_first_of_its_addresses_with_a_server() -> None
             assert [one.rm_id for one in await state.rms()] == ["rm1"]
 
 
-async def test_reads_without_any_server_say_so() -> None:
-    """With several addresses a call ends as with one."""
+async def test_reads_without_any_server_fail() -> None:
+    """With several addresses a call fails in the same way as with one."""
     async with State([CLOSED, CLOSED_TOO]) as state:
         with pytest.raises(ConnectionLost, match="refused"):
             await state.rms()
 
 
 async def test_the_refusal_of_a_stranger_does_not_end_the_client() -> None:
-    """A stranger may have a server-sent address; the same refusal at the client's own one is final."""
+    """A refusal by a stranger at a server-sent address is not final; the same one at the client's own is."""
 
     async def refuses(stream: ScriptedStream) -> None:
         await stream.read()
@@ -218,7 +218,7 @@ async def test_the_refusal_of_a_stranger_does_not_end_the_client() -> None:
             assert rm.stats.streams == 4
 
 
-async def test_a_told_address_does_not_get_the_token_in_the_clear() -> None:
+async def test_an_address_from_servers_does_not_get_the_token_in_plain_text() -> None:
     """A client with a token and without TLS skips addresses on other machines."""
 
     async def tells(stream: ScriptedStream) -> None:
@@ -231,10 +231,10 @@ async def test_a_told_address_does_not_get_the_token_in_the_clear() -> None:
         assert rm._connection._addresses.known() == [target, "127.0.0.1:1"]
 
 
-async def test_a_client_that_is_closed_while_it_looks_for_a_server_leaves_no_channel(
+async def test_a_cancelled_search_for_a_server_leaves_no_channel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A call that chooses among several addresses ends, and closes the channel that it has opened."""
+    """A call that is cancelled while it chooses among several addresses closes the opened channels."""
     opened: list[grpc.aio.Channel] = []
     channel = Dialer.channel
 
@@ -243,7 +243,7 @@ async def test_a_client_that_is_closed_while_it_looks_for_a_server_leaves_no_cha
         return opened[-1]
 
     monkeypatch.setattr(Dialer, "channel", kept)
-    # Both take connections, and say nothing.
+    # Both accept connections, and send nothing.
     with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as other:
         state = State([f"127.0.0.1:{silent.getsockname()[1]}" for silent in (one, other)], timeout=0.4)
         call = asyncio.create_task(state.rms())

@@ -63,7 +63,7 @@ async def admin(server: Served, rm: FakeRM) -> AsyncIterator[Admin]:
         yield admin
 
 
-async def test_configurations_are_looked_at_and_changed(admin: Admin, rm: FakeRM) -> None:
+async def test_configurations_are_read_and_changed(admin: Admin, rm: FakeRM) -> None:
     """Get, validate, plan, update, list and roll back: the last one is in force."""
     before = await admin.configuration()
     assert (before.config, before.revision) == (QUEUES, 1)
@@ -83,8 +83,8 @@ async def test_configurations_are_looked_at_and_changed(admin: Admin, rm: FakeRM
     assert (await admin.configuration()).config == QUEUES
 
 
-async def test_an_rm_brings_along_what_it_has_changed_itself(server: Served, rm: FakeRM) -> None:
-    """After a restart a configuration of `rm.admin` is lost, and the client's own is in force."""
+async def test_configurations_applied_by_the_rm_end_with_it(server: Served, rm: FakeRM) -> None:
+    """After a restart a configuration applied by `rm.admin` is lost, and the client's own is in force."""
     await rm.client.admin.update_configuration(WIDER)
     await server.restart()
     await rm.until(lambda: rm.client.stats.replayed == 2, "the second replay")
@@ -95,7 +95,7 @@ async def test_an_rm_brings_along_what_it_has_changed_itself(server: Served, rm:
     assert (await rm.client.admin.configuration()).config == WIDER
 
 
-async def test_a_change_from_a_stale_revision_names_the_newer_one(admin: Admin) -> None:
+async def test_a_change_with_a_stale_revision_has_the_newer_one(admin: Admin) -> None:
     """No change is made, and the error has the revision in force."""
     await admin.update_configuration(WIDER)
     for change in (
@@ -120,7 +120,7 @@ async def test_a_bad_configuration_has_all_its_problems(admin: Admin) -> None:
     assert (await admin.configuration()).revision == 1
 
 
-async def test_the_file_is_read_again(tmp_path: Path, server: Served) -> None:
+async def test_the_file_is_reloaded(tmp_path: Path, server: Served) -> None:
     """A server with a file applies its new content; one without refuses the call."""
     async with Admin(server.target) as admin:
         with pytest.raises(CallFailed) as failed:
@@ -140,7 +140,7 @@ async def test_the_file_is_read_again(tmp_path: Path, server: Served) -> None:
             await admin.reload_configuration()
 
 
-async def test_a_submission_is_tried_without_being_made(admin: Admin, rm: FakeRM) -> None:
+async def test_a_submission_is_planned(admin: Admin, rm: FakeRM) -> None:
     """The plan has queue and nodes of an application and its asks, with the placeholders of a gang."""
     gang = TaskGroup(name="g", members=2, resources={"vcore": 1000})
     application = Application(application_id="new", queue="root.batch", user="bob", task_groups=(gang,))
@@ -232,8 +232,8 @@ async def test_budgets_are_replaced_and_read(admin: Admin, server: Served) -> No
     assert failed.value.reason == "RM_SERVED"
 
 
-async def test_log_levels_are_set_and_taken_away(admin: Admin) -> None:
-    """A logger gets a level of its own and loses it again; an unknown level is refused."""
+async def test_log_levels_are_set_and_reset(admin: Admin) -> None:
+    """A logger gets its own level and loses it again; an unknown level is refused."""
     before = await admin.log_levels()
     try:
         assert (await admin.set_log_level("debug", "core.scheduler"))["core.scheduler"] == "debug"
@@ -246,12 +246,12 @@ async def test_log_levels_are_set_and_taken_away(admin: Admin) -> None:
 
 
 async def test_a_dump_is_one_document(admin: Admin) -> None:
-    """The pieces together are JSON, with the RM in it."""
+    """The parts of a dump together are JSON, and include the RM."""
     dump = b"".join([piece async for piece in admin.dump_state()])
     assert "rm1" in json.dumps(json.loads(dump))
 
 
-async def test_an_rm_is_forgotten_when_it_is_gone(server: Served, admin: Admin) -> None:
+async def test_a_disconnected_rm_is_forgotten(server: Served, admin: Admin) -> None:
     """The RM must be disconnected, and without running allocations unless forced; then it is removed."""
     async with FakeRM(server.target, rm_id="rm2") as rm, Admin(server.target, rm_id="rm2") as of2:
         await rm.add_nodes(1)
@@ -289,17 +289,17 @@ async def test_an_rm_is_forgotten_when_it_is_gone(server: Served, admin: Admin) 
         (lambda admin: admin.set_node_schedulable("n", True, partition=7), TypeError, "partition"),
     ],
 )
-async def test_what_cannot_be_sent_is_named(
+async def test_invalid_arguments_are_named(
     admin: Admin, call: Callable[[Admin], Awaitable[object]], error: type[Exception], said: str
 ) -> None:
-    """An argument of a wrong type or size is refused with its name and value; nothing is done."""
+    """An argument of a wrong type or size is refused with its name and value, and nothing is sent."""
     with pytest.raises(error, match=said):
         await call(admin)
     assert (await admin.configuration()).revision == 1
 
 
 async def test_calls_about_one_rm_need_its_name(server: Served) -> None:
-    """An operator who named no RM gets an error with the call that needs one, before anything is sent."""
+    """A call that needs an RM fails without one, before anything is sent."""
     async with Admin(server.target) as admin:
         with pytest.raises(ValueError, match="rm_id is empty: `forget_rm`"):
             await admin.forget_rm()
@@ -307,8 +307,8 @@ async def test_calls_about_one_rm_need_its_name(server: Served) -> None:
             await admin.update_configuration(QUEUES)
 
 
-async def test_an_rm_may_do_what_is_its_own(tmp_path: Path) -> None:
-    """By its token an RM updates its configuration, and may not drain its nodes as operators do."""
+async def test_an_rm_may_act_on_its_own_data(tmp_path: Path) -> None:
+    """With its token an RM may update its configuration, and may not drain its nodes."""
     tokens = {"rm1": "the-token-of-that-rm", "boss": "the-token-of-an-operator"}
     for name, token in tokens.items():
         (tmp_path / name).write_text(token)

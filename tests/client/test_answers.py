@@ -1,7 +1,7 @@
 """Ambiguous answers: repetitions, and applications of the same id.
 
 A rejection of an accepted item concerns a repetition (clients/contract.md, 7). Namesakes are applications of
-one id in several partitions; no answer names the partition.
+one id in several partitions; no answer has the partition.
 """
 
 import pytest
@@ -44,7 +44,7 @@ def cache() -> Cache:
     return cache
 
 
-def test_what_was_accepted_outlives_a_rejection(cache: Cache) -> None:
+def test_accepted_items_survive_a_rejection(cache: Cache) -> None:
     """An accepted node or application remains, and the caller gets no rejection."""
     answers = Answers(cache)
     answers.nodes(NODE_ACCEPTED)
@@ -55,8 +55,8 @@ def test_what_was_accepted_outlives_a_rejection(cache: Cache) -> None:
     assert list(cache.applications) == [("default", "a")]
 
 
-def test_a_replay_can_refuse_what_was_accepted(cache: Cache) -> None:
-    """The books are new in a replay: an item that is refused now is removed, with an event."""
+def test_a_replay_can_reject_accepted_items(cache: Cache) -> None:
+    """The server's state is new in a replay: an item that is rejected then is removed, with an event."""
     answers = Answers(cache)
     answers.nodes(NODE_ACCEPTED)
     answers.applications(ACCEPTED)
@@ -67,8 +67,8 @@ def test_a_replay_can_refuse_what_was_accepted(cache: Cache) -> None:
     assert not cache.applications
 
 
-def test_the_same_id_in_another_partition_can_be_refused(cache: Cache) -> None:
-    """Of two applications of one id the one not accepted yet is the one that was refused."""
+def test_a_namesake_can_be_rejected(cache: Cache) -> None:
+    """Of two applications of one id the one that is not accepted yet was rejected."""
     answers = Answers(cache)
     answers.applications(ACCEPTED)
     cache.submit([Application(application_id="a", user="ann", partition="gpu")])
@@ -85,8 +85,8 @@ def namesakes(cache: Cache) -> Cache:
     return cache
 
 
-def test_the_end_of_an_application_spares_its_namesakes(namesakes: Cache) -> None:
-    """It is unknown which of two accepted namesakes has ended: both remain, with their asks."""
+def test_the_end_of_an_application_keeps_its_namesakes(namesakes: Cache) -> None:
+    """It is unknown which of two accepted namesakes has ended, so both remain, with their asks."""
     answers = Answers(namesakes)
     answers.applications(ACCEPTED)
     answers.applications(ACCEPTED)
@@ -97,7 +97,7 @@ def test_the_end_of_an_application_spares_its_namesakes(namesakes: Cache) -> Non
 
 
 def test_the_last_namesake_can_end(namesakes: Cache) -> None:
-    """Once the caller has removed one namesake, an end is of the other, which is forgotten."""
+    """Once the caller has removed one namesake, an end concerns the other, which is forgotten."""
     answers = Answers(namesakes)
     answers.applications(ACCEPTED)
     answers.applications(ACCEPTED)
@@ -107,7 +107,7 @@ def test_the_last_namesake_can_end(namesakes: Cache) -> None:
     assert not namesakes.asks
 
 
-def test_one_rejection_is_of_one_namesake(namesakes: Cache) -> None:
+def test_a_rejection_concerns_one_namesake(namesakes: Cache) -> None:
     """The server answers in the order of submission, so a rejection concerns the older namesake."""
     answers = Answers(namesakes)
     assert answers.applications(REJECTED) == [ApplicationRejected("a", "is there")]
@@ -117,15 +117,15 @@ def test_one_rejection_is_of_one_namesake(namesakes: Cache) -> None:
 
 
 def test_the_older_of_two_namesakes_is_the_one_submitted_first(cache: Cache) -> None:
-    """The order of submission counts, whatever partition was heard of first."""
+    """The order of submission counts, and not that of the first answers."""
     cache.submit([Application(application_id="b", partition=name) for name in ("gpu", "default")])
     response = si.ApplicationResponse(rejected=[si.RejectedApplication(applicationID="b")])
     Answers(cache).applications(response)
     assert list(cache.applications) == [HERE, ("default", "b")]
 
 
-def test_namesakes_that_one_answer_takes_and_refuses_stay(namesakes: Cache) -> None:
-    """It is unknown which one the server has: the rejection is reported, and no ask is removed."""
+def test_namesakes_of_an_ambiguous_answer_remain(namesakes: Cache) -> None:
+    """It is unknown which namesake the server has: the rejection is reported, and no ask is removed."""
     answers = Answers(namesakes)
     assert answers.applications(BOTH) == [
         ApplicationAccepted("a"),
@@ -137,10 +137,10 @@ def test_namesakes_that_one_answer_takes_and_refuses_stay(namesakes: Cache) -> N
 
 @pytest.mark.parametrize("running", [HERE, THERE], ids=["older", "younger"])
 @pytest.mark.parametrize("response", [BOTH, REJECTED], ids=["both", "rejected"])
-def test_a_replay_does_not_lose_the_namesake_that_runs(
+def test_a_replay_keeps_the_running_namesake(
     namesakes: Cache, response: si.ApplicationResponse, running: tuple[str, str]
 ) -> None:
-    """A rejection in a replay is of the namesake without allocations: the other one is forced."""
+    """A rejection in a replay concerns the namesake without allocations, because the other one is forced."""
     runs = Ask(key="runs", application_id="a", resources={}, partition=running[0])
     namesakes.report([Allocation(ask=runs, node_id="n")], 1)
     answers = Answers(namesakes)
@@ -152,8 +152,8 @@ def test_a_replay_does_not_lose_the_namesake_that_runs(
     assert "runs" in namesakes.asks
 
 
-def test_what_a_replay_accepted_it_does_not_reject(cache: Cache) -> None:
-    """After its acceptance in a replay an application is treated as at other times."""
+def test_an_application_accepted_in_a_replay_survives_a_rejection(cache: Cache) -> None:
+    """An application that was accepted in a replay is then treated as usual."""
     answers = Answers(cache)
     answers.applications(ACCEPTED)
     answers.begin_replay()
@@ -170,8 +170,8 @@ ASK_REJECTED = si.AllocationResponse(
 REFUSED = [AskRejected("k", "a", "is there")]
 
 
-def test_what_was_echoed_outlives_a_rejection(cache: Cache) -> None:
-    """A reported allocation that the server has confirmed is not ended by a refused repetition."""
+def test_a_confirmed_allocation_survives_a_rejection(cache: Cache) -> None:
+    """A reported allocation that the server has confirmed is not ended by a rejected repetition."""
     answers = Answers(cache)
     cache.report([Allocation(ask=ASK, node_id="n")], 0)
     assert answers.allocations(ECHO) == []
@@ -179,15 +179,15 @@ def test_what_was_echoed_outlives_a_rejection(cache: Cache) -> None:
     assert cache.asks["k"].node_id == "n"
 
 
-def test_what_was_not_echoed_does_not_outlive_a_rejection(cache: Cache) -> None:
-    """A report that the server has refused is removed."""
+def test_an_unconfirmed_allocation_does_not_survive_a_rejection(cache: Cache) -> None:
+    """A reported allocation that the server has rejected is removed."""
     cache.report([Allocation(ask=ASK, node_id="n")], 0)
     assert Answers(cache).allocations(ASK_REJECTED) == REFUSED
     assert not cache.asks
 
 
-def test_a_refused_placement_leaves_no_trace_of_the_node(cache: Cache) -> None:
-    """An ask whose placement by the caller was refused waits again, and is on no node."""
+def test_a_rejected_placement_leaves_no_node(cache: Cache) -> None:
+    """An ask whose placement by the caller was rejected is pending again, without a node."""
     cache.ask([ASK], 0)
     cache.report([Allocation(ask=ASK, node_id="n")], 0)
     assert Answers(cache).allocations(ASK_REJECTED) == REFUSED
@@ -197,14 +197,14 @@ def test_a_refused_placement_leaves_no_trace_of_the_node(cache: Cache) -> None:
 
 
 def test_only_resources_of_an_ask_can_change(cache: Cache) -> None:
-    """A repeated ask with the same resources is no change, whatever else is different."""
+    """A repeated ask with the same resources is no change, whatever other fields differ."""
     cache.ask([ASK], 0)
     again = Ask(key="k", application_id="a", resources={"vcore": 100}, priority=7)
     assert cache.ask([again], 1) == []
     assert cache.asks["k"].ask.priority == 0
 
 
-def test_nobody_confirms_the_end_of_what_others_run(cache: Cache) -> None:
+def test_foreign_allocations_need_no_confirmation(cache: Cache) -> None:
     """A released foreign allocation is removed at once, without a confirmation."""
     foreign = Ask(key="k", application_id="", resources={"vcore": 1}, tags={FOREIGN_TAG: "static"})
     cache.report([Allocation(ask=foreign, node_id="n")], 0)

@@ -1,4 +1,4 @@
-"""Fields of asks and applications that travel as tags."""
+"""Fields of asks and applications that are sent as tags."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -46,20 +46,20 @@ def ask(tags: Mapping[str, str] | None = None, **fields: Any) -> Ask:
 
 
 @pytest.mark.parametrize("field", TAGS)
-def test_a_field_travels_as_the_tag_that_means_it(field: str) -> None:
-    """The server gets the tag of the published name, beside the tags of the caller."""
+def test_a_field_is_sent_as_its_tag(field: str) -> None:
+    """The server gets the tag of the published name, in addition to the caller's tags."""
     message = allocation(ask({"zone": "a"}, **{field: VALUES[field]}))
     assert dict(message.allocationTags) == {"zone": "a", TAGS[field]: str(VALUES[field])}
 
 
-def test_empty_fields_say_nothing() -> None:
-    """An ask without these fields has the caller's tags and no others."""
+def test_empty_fields_have_no_tag() -> None:
+    """An ask without these fields has only the caller's tags."""
     assert dict(allocation(ask({"zone": "a"})).allocationTags) == {"zone": "a"}
 
 
 @pytest.mark.parametrize("field", TAGS)
-def test_a_tag_that_agrees_stays_as_it_is_written(field: str) -> None:
-    """A field and a tag of the same value are one tag, in the letters that the caller chose."""
+def test_an_equal_tag_keeps_its_spelling(field: str) -> None:
+    """A field and a tag of the same value are one tag, with the caller's spelling."""
     tag = TAGS[field].upper()
     cache = Cache()
     [message] = cache.ask([ask({tag: str(VALUES[field])}, **{field: VALUES[field]})], NOW)
@@ -67,8 +67,8 @@ def test_a_tag_that_agrees_stays_as_it_is_written(field: str) -> None:
 
 
 @pytest.mark.parametrize("field", TAGS)
-def test_a_tag_that_contradicts_is_refused(field: str) -> None:
-    """Field and tag that differ are refused, both named with their values, and nothing is done."""
+def test_a_contradicting_tag_is_refused(field: str) -> None:
+    """A field and a tag that differ are refused, both named with their values, and nothing is sent."""
     cache = Cache()
     tag = TAGS[field].title()
     with pytest.raises(Rejected) as error:
@@ -100,7 +100,7 @@ def test_a_malformed_traceparent_is_refused(traceparent: str) -> None:
 
 
 @pytest.mark.parametrize("traceparent", [TRACE, TRACE.replace("00-", "cc-", 1) + "-what-comes"])
-def test_traceparents_of_known_and_later_versions_are_taken(traceparent: str) -> None:
+def test_valid_traceparents_are_accepted(traceparent: str) -> None:
     """A later version of the format may have more fields after the flags."""
     [message] = Cache().ask([ask(traceparent=traceparent)], NOW)
     assert message.allocationTags["licorne/traceparent"] == traceparent
@@ -115,15 +115,15 @@ def test_traceparents_of_known_and_later_versions_are_taken(traceparent: str) ->
         (7, "is 7: it must be a text"),
     ],
 )
-def test_names_that_the_server_would_refuse_are_refused(field: str, value: str, reason: str) -> None:
+def test_invalid_names_are_refused(field: str, value: str, reason: str) -> None:
     """A name beyond the server's bounds is refused with the field, before anything is sent."""
     with pytest.raises(Rejected, match=f"k1: {field} {reason}"):
         Cache().ask([ask(None, **{field: value})], NOW)
 
 
 @pytest.mark.parametrize("field", OF_APPLICATIONS)
-def test_a_field_of_an_application_travels_as_its_tag(field: str) -> None:
-    """The server gets the tag, also of an application that is forced; a tag that differs is refused."""
+def test_a_field_of_an_application_is_sent_as_its_tag(field: str) -> None:
+    """The server gets the tag, also of a forced application; a tag that differs is refused."""
     tag, value, text = OF_APPLICATIONS[field]
     app = Application(application_id="app", tags={"zone": "a"}, **{field: value})
     assert dict(application(app).tags) == {"zone": "a", tag: text or value}
@@ -158,8 +158,8 @@ def test_a_field_of_an_application_travels_as_its_tag(field: str) -> None:
         ("gang_step", "2", "is '2': it must be a whole number"),
     ],
 )
-def test_what_a_tag_cannot_say_is_refused(field: str, value: Any, reason: str) -> None:
-    """A bad value is refused with field and value before anything is sent, of asks as of applications."""
+def test_invalid_values_are_refused(field: str, value: Any, reason: str) -> None:
+    """An invalid value of an ask or application is refused with field and value before anything is sent."""
     cache = Cache()
     with pytest.raises(Rejected) as error:
         cache.submit([Application(application_id="app", **{field: value})])
@@ -179,7 +179,7 @@ def test_slices_may_be_named_in_either_order() -> None:
 
 
 async def test_the_test_kit_takes_the_fields() -> None:
-    """The tags of `submit` and `ask` arrive at the server."""
+    """The fields of `submit` and `ask` arrive at the server as tags."""
     config = "partitions: [{name: default, queues: [{name: root, submitacl: '*', %s}]}]"
     config %= "properties: {topology.levels: rack}, queues: [{name: default}]"
     async with serve(config) as server, FakeRM(server.target) as rm:

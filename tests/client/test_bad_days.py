@@ -26,7 +26,7 @@ QUICK = RetryConfig(initial=0.01, maximum=0.02)
 
 
 def client(target: str) -> Client:
-    """A client that does not wait long."""
+    """A client with short waits."""
     return Client(target, rm_id="rm1", retry=QUICK)
 
 
@@ -56,8 +56,8 @@ def kinds(requests: list[UpdateRequest]) -> list[str | None]:
         (grpc.StatusCode.ABORTED, SessionFenced),
     ],
 )
-async def test_what_cannot_be_cured_ends_the_client(code: grpc.StatusCode, error: type[LicorneError]) -> None:
-    """Some refusals are no matter of time: the client raises them in the server's words."""
+async def test_permanent_refusals_end_the_client(code: grpc.StatusCode, error: type[LicorneError]) -> None:
+    """The client ends with a refusal that time does not change, in the server's words."""
 
     async def refuse(stream: ScriptedStream) -> None:
         await stream.read()
@@ -68,7 +68,7 @@ async def test_what_cannot_be_cured_ends_the_client(code: grpc.StatusCode, error
             await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
-async def test_other_failures_are_tried_again() -> None:
+async def test_temporary_failures_are_repeated() -> None:
     """A server that is busy, broken or unavailable is called again."""
 
     async def fail(stream: ScriptedStream) -> None:
@@ -88,8 +88,8 @@ async def test_other_failures_are_tried_again() -> None:
         assert rm.stats.streams == 3
 
 
-async def test_a_server_that_speaks_something_else_is_no_server() -> None:
-    """A first message that is no welcome, twice, ends the client: it talks to the wrong service."""
+async def test_another_service_ends_the_client() -> None:
+    """A first message that is no welcome, twice, ends the client, because the service is a wrong one."""
 
     async def babble(stream: ScriptedStream) -> None:
         await stream.read()
@@ -101,8 +101,8 @@ async def test_a_server_that_speaks_something_else_is_no_server() -> None:
             await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
-async def test_an_incomplete_replay_is_made_anew() -> None:
-    """If a part of a replay is lost, the client registers again and replays the whole state."""
+async def test_an_incomplete_replay_is_repeated() -> None:
+    """If a part of a replay is lost, the client registers again and replays its whole state."""
     replays: list[list[str | None]] = []
 
     async def lose(stream: ScriptedStream) -> None:
@@ -127,8 +127,8 @@ async def test_an_incomplete_replay_is_made_anew() -> None:
     assert replays == [["replay_begin", "nodes", "replay_end"]] * 2
 
 
-async def test_a_stream_that_broke_in_the_replay_is_not_resumed() -> None:
-    """Half a replay is worth nothing: the next hello asks for a new registration."""
+async def test_a_stream_that_broke_during_the_replay_is_not_resumed() -> None:
+    """After a broken replay the next hello requests a new registration."""
     # More than fits into the pipe, so that the replay cannot be sent before the stream breaks.
     attributes = {"padding": "x" * 10_000}
     nodes = [Node(node_id=f"n{n}", capacity={}, attributes=attributes) for n in range(1500)]
@@ -151,7 +151,7 @@ async def test_a_stream_that_broke_in_the_replay_is_not_resumed() -> None:
         await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
-async def test_a_drain_notice_is_obeyed() -> None:
+async def test_a_drain_notice_is_followed() -> None:
     """The client sends its queue, says goodbye, and reconnects after the given time."""
     ends: list[float] = []
     loop = asyncio.get_running_loop()
@@ -175,7 +175,7 @@ async def test_a_drain_notice_is_obeyed() -> None:
 
 
 async def test_a_silent_server_is_left() -> None:
-    """A server that is silent for three of its heartbeats counts as unavailable."""
+    """A server that is silent for three heartbeats counts as unavailable."""
 
     async def silent(stream: ScriptedStream) -> None:
         await stream.welcome(heartbeat_seconds=1)
@@ -191,8 +191,8 @@ async def test_a_silent_server_is_left() -> None:
         assert rm.stats.streams == 2
 
 
-async def test_a_server_that_never_welcomes_holds_nobody_up() -> None:
-    """Closing a client that still waits for its welcome takes a moment, not for ever."""
+async def test_a_client_without_a_welcome_can_be_closed() -> None:
+    """A client that waits for a welcome can be closed at once."""
     reached = asyncio.Event()
 
     async def mute(stream: ScriptedStream) -> None:

@@ -1,4 +1,4 @@
-"""The client's cache, and the requests that follow from it."""
+"""The client's cache, and the requests that it causes."""
 
 import pytest
 
@@ -42,13 +42,13 @@ def filled() -> Cache:
 
 
 def allocated(cache: Cache, key: str, node_id: str) -> list[Event]:
-    """The server puts an ask on a node."""
+    """Let the server place an ask on a node."""
     new = si.Allocation(allocationKey=key, applicationID="app", nodeID=node_id)
     return Answers(cache).allocations(si.AllocationResponse(new=[new]))
 
 
 def released(cache: Cache, key: str, kind: si.TerminationType.ValueType = si.STOPPED_BY_RM) -> list[Event]:
-    """The server reports the end of an allocation."""
+    """Let the server report the end of an allocation."""
     release = si.AllocationRelease(
         allocationKey=key, applicationID="app", terminationType=kind, message="why"
     )
@@ -56,7 +56,7 @@ def released(cache: Cache, key: str, kind: si.TerminationType.ValueType = si.STO
 
 
 def state(name: str, application_id: str = "app") -> si.ApplicationResponse:
-    """The server reports the state of an application."""
+    """Let the server report the state of an application."""
     update = si.UpdatedApplication(
         applicationID=application_id, state=name, stateTransitionTimestamp=2_500_000_000
     )
@@ -64,7 +64,7 @@ def state(name: str, application_id: str = "app") -> si.ApplicationResponse:
 
 
 def accepted(*application_ids: str) -> si.ApplicationResponse:
-    """The server accepts applications."""
+    """The answer that applications are accepted."""
     return si.ApplicationResponse(
         accepted=[si.AcceptedApplication(applicationID=name) for name in application_ids]
     )
@@ -76,7 +76,7 @@ def replayed(cache: Cache) -> list[UpdateRequest]:
 
 
 def node_of_asks(cache: Cache) -> dict[str, str]:
-    """The node of every ask that the replay will send, empty for pending ones."""
+    """The node of every ask in a replay, empty for pending asks."""
     return {
         item.allocationKey: item.nodeID
         for request in replayed(cache)
@@ -84,11 +84,11 @@ def node_of_asks(cache: Cache) -> dict[str, str]:
     }
 
 
-# ---- What the caller says ----
+# ---- Calls ----
 
 
-def test_saying_it_twice_sends_it_once() -> None:
-    """Unchanged nodes, applications and asks cause no message at all."""
+def test_repeated_calls_send_once() -> None:
+    """Unchanged nodes, applications and asks cause no message."""
     cache = filled()
     assert cache.add_nodes([Node(node_id="n1", capacity=CORES)]) == []
     assert cache.submit([Application(application_id="app", user="ann")]).applications == []
@@ -97,8 +97,8 @@ def test_saying_it_twice_sends_it_once() -> None:
     assert cache.set_drained("n1", drained=False) == []
 
 
-def test_one_call_may_name_a_thing_twice() -> None:
-    """The same node or application twice in one call is sent once, so that nothing is refused."""
+def test_repeated_items_of_a_call_are_sent_once() -> None:
+    """The same node or application twice in one call is sent once, so that it is not rejected."""
     cache = Cache()
     node = Node(node_id="n1", capacity=CORES)
     application = Application(application_id="app")
@@ -107,7 +107,7 @@ def test_one_call_may_name_a_thing_twice() -> None:
 
 
 def test_a_known_node_is_resized() -> None:
-    """Adding an existing node with another capacity sends the new one, as does a replay."""
+    """Adding a known node with another capacity sends the new capacity, and a replay has it, too."""
     cache = filled()
     (message,) = cache.add_nodes([Node(node_id="n1", capacity={"vcore": 500})])
     assert message.action == si.NodeInfo.UPDATE
@@ -115,8 +115,8 @@ def test_a_known_node_is_resized() -> None:
     assert replayed(cache)[1].nodes.nodes[0].schedulableResource.resources["vcore"].value == 500
 
 
-def test_a_known_ask_is_resized_where_it_is() -> None:
-    """Asking again with other resources sends them, and keeps the node of an allocation."""
+def test_a_known_ask_is_resized() -> None:
+    """An ask that is repeated with other resources sends these, and an allocation keeps its node."""
     cache = filled()
     messages = cache.ask([ask("run", vcore=200), ask("wait", vcore=300)], NOW + 9)
     assert [item.resourcePerAlloc.resources["vcore"].value for item in messages] == [200, 300]
@@ -134,7 +134,7 @@ def test_a_known_ask_is_resized_where_it_is() -> None:
         (Ask(key="bad", application_id="a" * 2**23, resources=CORES), "it has 8388"),
     ],
 )
-def test_what_cannot_be_sent_changes_nothing(bad: Ask, reason: str) -> None:
+def test_invalid_items_change_nothing(bad: Ask, reason: str) -> None:
     """An invalid ask among others is refused by name, and none of them is stored or sent."""
     cache = filled()
     with pytest.raises(Rejected, match=reason) as refused:
@@ -144,7 +144,7 @@ def test_what_cannot_be_sent_changes_nothing(bad: Ask, reason: str) -> None:
 
 
 def test_unknown_nodes_cannot_be_changed() -> None:
-    """Draining or resizing a node that was never added is an error that names it."""
+    """Draining or resizing a node that was never added is an error with its name."""
     cache = filled()
     with pytest.raises(Rejected, match="n9: there is no such node"):
         cache.set_drained("n9", drained=True)
@@ -159,7 +159,7 @@ def test_unknown_nodes_cannot_be_changed() -> None:
 
 
 @pytest.mark.row(161)
-def test_a_replay_tells_everything_in_order() -> None:
+def test_a_replay_has_everything_in_order() -> None:
     """The order is: begin, nodes, applications, allocations, pending asks, end with counts."""
     begin, nodes, applications, allocations, end = replayed(filled())
     assert begin.HasField("replay_begin")
@@ -173,7 +173,7 @@ def test_a_replay_tells_everything_in_order() -> None:
     assert (counts.nodes, counts.applications, counts.allocations) == (2, 1, 2)
 
 
-def test_a_replay_comes_in_chunks() -> None:
+def test_a_replay_is_sent_in_parts() -> None:
     """No request of a replay has more items than the server accepts."""
     cache = Cache()
     cache.submit([Application(application_id="app")])
@@ -182,8 +182,8 @@ def test_a_replay_comes_in_chunks() -> None:
     assert sizes == [0, 0, 3, 3, 1, 0]
 
 
-def test_drained_nodes_come_back_drained() -> None:
-    """A node that was drained, at first or later, is replayed as created drained."""
+def test_drained_nodes_are_replayed_drained() -> None:
+    """A node that was drained, at its creation or later, is replayed as created drained."""
     cache = Cache()
     cache.add_nodes([Node(node_id="n1", capacity=CORES), Node(node_id="n2", capacity=CORES, drained=True)])
     cache.set_drained("n1", drained=True)
@@ -192,8 +192,8 @@ def test_drained_nodes_come_back_drained() -> None:
     assert actions == [si.NodeInfo.CREATE_DRAIN, si.NodeInfo.CREATE]
 
 
-def test_applications_that_run_are_forced() -> None:
-    """An application with allocations carries the tag that keeps it from being rejected."""
+def test_applications_with_allocations_are_forced() -> None:
+    """An application with allocations has the tag that prevents its rejection."""
     cache = filled()
     cache.submit([Application(application_id="idle", tags={"namespace": "ns"})])
     tags = {app.applicationID: dict(app.tags) for app in replayed(cache)[2].applications.new}
@@ -211,8 +211,8 @@ def test_asks_keep_their_age() -> None:
     assert times == {"run": str(NOW), "wait": str(NOW), "old": "5"}
 
 
-def test_a_release_in_flight_does_not_resurrect() -> None:
-    """A released ask is in no replay; a server without state has released it."""
+def test_released_asks_are_not_replayed() -> None:
+    """A released ask is in no replay, so that a server without state does not place it."""
     cache = filled()
     cache.release(["run", "wait"], Termination.STOPPED)
     assert node_of_asks(cache) == {}
@@ -221,8 +221,8 @@ def test_a_release_in_flight_does_not_resurrect() -> None:
     assert answers.begin_replay() == []
 
 
-def test_removals_in_flight_do_not_resurrect() -> None:
-    """Allocations on a removed node, or of a removed application, are treated like released ones."""
+def test_removed_items_are_not_replayed() -> None:
+    """Allocations on a removed node, or of a removed application, are left out like released ones."""
     cache = filled()
     cache.remove_node("n1")
     assert node_of_asks(cache) == {"wait": ""}
@@ -231,8 +231,8 @@ def test_removals_in_flight_do_not_resurrect() -> None:
     assert Answers(cache).begin_replay() == [Released("run", "app", "n1", "")]
 
 
-def test_the_caller_hears_of_a_replay_only_what_changed() -> None:
-    """Echoes of unchanged items cause no event; another final state of an application does."""
+def test_only_changes_of_a_replay_are_events() -> None:
+    """Answers about unchanged items cause no event; another state of an application does."""
     cache = filled()
     answers = Answers(cache)
     answers.nodes(si.NodeResponse(accepted=[si.AcceptedNode(nodeID="n1")]))
@@ -248,8 +248,8 @@ def test_the_caller_hears_of_a_replay_only_what_changed() -> None:
     assert answers.end_replay() == []
 
 
-def test_what_the_replay_rejects_is_forgotten() -> None:
-    """A node, application or allocation that the server refuses in a replay is removed, with an event."""
+def test_items_rejected_in_a_replay_are_forgotten() -> None:
+    """A node, application or allocation that is rejected in a replay is removed, with an event."""
     cache = filled()
     answers = Answers(cache)
     answers.applications(accepted("app"))
@@ -267,10 +267,10 @@ def test_what_the_replay_rejects_is_forgotten() -> None:
     assert cache.applications == {}
 
 
-# ---- What the server says ----
+# ---- Messages of the server ----
 
 
-def test_first_answers_are_told() -> None:
+def test_first_answers_are_events() -> None:
     """Acceptances of nodes and applications and their states are events, in the order of the answers."""
     cache = filled()
     answers = Answers(cache)
@@ -284,7 +284,7 @@ def test_first_answers_are_told() -> None:
     assert answers.applications(state("Running")) == [ApplicationStateChanged("app", "Running", 2.5, "")]
 
 
-def test_an_allocation_is_told_once() -> None:
+def test_an_allocation_is_one_event() -> None:
     """A repeated allocation of the same ask on the same node is no event."""
     cache = filled()
     assert allocated(cache, "wait", "n2") == [Allocated("wait", "app", "n2", "default")]
@@ -292,16 +292,16 @@ def test_an_allocation_is_told_once() -> None:
     assert node_of_asks(cache) == {"run": "n1", "wait": "n2"}
 
 
-def test_an_answer_to_a_withdrawn_ask_is_not_told() -> None:
-    """An allocation that crosses the release of its ask starts nothing."""
+def test_an_answer_to_a_released_ask_is_no_event() -> None:
+    """An allocation that crosses the release of its ask is no event."""
     cache = filled()
     cache.release(["wait"], Termination.STOPPED)
     assert allocated(cache, "wait", "n2") == []
     assert released(cache, "wait") == []
 
 
-def test_an_allocation_on_a_removed_node_is_only_released() -> None:
-    """An allocation that crosses the removal of its node is never started, and its end is reported."""
+def test_an_allocation_on_a_removed_node_is_released() -> None:
+    """An allocation that crosses the removal of its node is not reported, and its end is."""
     cache = filled()
     cache.remove_node("n2")
     assert allocated(cache, "wait", "n2") == []
@@ -309,7 +309,7 @@ def test_an_allocation_on_a_removed_node_is_only_released() -> None:
 
 
 def test_releases_are_confirmed_once() -> None:
-    """Our release is answered by one event; one by the server alone forgets the allocation."""
+    """The client's release is answered by one event; a release by the server removes the allocation."""
     cache = filled()
     cache.release(["run"], Termination.STOPPED)
     assert released(cache, "run") == [Released("run", "app", "n1", "why")]
@@ -319,7 +319,7 @@ def test_releases_are_confirmed_once() -> None:
     assert node_of_asks(cache) == {}
 
 
-def test_a_wanted_release_keeps_the_allocation_until_it_is_confirmed() -> None:
+def test_a_requested_release_waits_for_the_caller() -> None:
     """A preemption is a request: the allocation remains until the caller releases it."""
     cache = filled()
     assert released(cache, "run", si.PREEMPTED_BY_SCHEDULER) == [
@@ -332,8 +332,8 @@ def test_a_wanted_release_keeps_the_allocation_until_it_is_confirmed() -> None:
     assert Answers(cache).begin_replay() == []
 
 
-def test_a_refused_change_keeps_what_runs() -> None:
-    """A rejected resize of a running allocation does not make the client forget it."""
+def test_a_rejected_change_keeps_the_allocation() -> None:
+    """A rejected resize of a running allocation does not remove it."""
     cache = filled()
     rejected = si.RejectedAllocation(allocationKey="run", applicationID="app", reason="no")
     response = si.AllocationResponse(rejectedAllocations=[rejected])
@@ -351,8 +351,8 @@ def test_an_ended_application_is_forgotten() -> None:
     assert node_of_asks(cache) == {}
 
 
-def test_the_end_of_a_former_application_spares_its_successor() -> None:
-    """A late end of a removed application does not end the one submitted again under its id."""
+def test_the_end_of_a_removed_application_does_not_affect_its_successor() -> None:
+    """A late end of a removed application does not affect a new one of the same id."""
     cache = filled()
     answers = Answers(cache)
     answers.applications(accepted("app"))
@@ -364,7 +364,7 @@ def test_the_end_of_a_former_application_spares_its_successor() -> None:
 
 @pytest.mark.row(10)
 def test_one_id_in_two_partitions() -> None:
-    """The same application id in two partitions is two applications, accepted one by one."""
+    """The same application id in two partitions means two applications, accepted separately."""
     cache = Cache()
     cache.submit([Application(application_id="app"), Application(application_id="app", partition="gpu")])
     answers = Answers(cache)

@@ -1,4 +1,4 @@
-"""Questions to the client, and the encoding of its answers."""
+"""Questions to the client, and its encoded answers."""
 
 import asyncio
 import threading
@@ -50,7 +50,7 @@ def answered(request: UpdateRequest | None) -> dict[str, str]:
     return {item.node_id: item.reason for item in answer.refused}
 
 
-async def test_hello_says_what_is_wanted() -> None:
+async def test_a_hello_has_the_callbacks() -> None:
     """The hello has deadline and modes, and callbacks without a function are off."""
     hellos = []
 
@@ -84,22 +84,22 @@ async def test_hello_says_what_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("deadline", [0.0, 0.009, 61.0, float("nan"), "2", None])
-async def test_impossible_deadlines_are_refused_at_once(deadline: Any) -> None:
+async def test_impossible_deadlines_are_refused(deadline: Any) -> None:
     """A deadline that no server accepts is an error when the client is created."""
     text = f"predicate_deadline is {deadline!r}: it must be seconds, between 0.01 and 60"
     with pytest.raises(ValueError, match=f"^{text}$"):
         Client("127.0.0.1:1", rm_id="rm1", predicates=lambda _: {}, predicate_deadline=deadline)
 
 
-async def test_a_fail_mode_is_one() -> None:
-    """Any other value, such as the name of a mode, is refused: it would count as CLOSED."""
+async def test_an_invalid_fail_mode_is_refused() -> None:
+    """Any other value, such as the name of a mode, is refused, because it would count as CLOSED."""
     bad: Any = "OPEN"
     with pytest.raises(ValueError, match=r"^fail_mode is 'OPEN': it must be a FailMode$"):
         Client("127.0.0.1:1", rm_id="rm1", predicates=lambda _: {}, fail_mode=bad)
 
 
-async def test_how_asks_are_classed_is_one_of_three() -> None:
-    """Each way has its value on the wire; any other is refused, as it would count as ASK."""
+async def test_an_invalid_way_of_classing_is_refused() -> None:
+    """Each way has its value on the wire; any other is refused, because it would count as ASK."""
     ways = {way: Callbacks(predicates=print, class_by=way).wire().predicates for way in ClassBy}  # type: ignore[arg-type]
     assert {way.name: wire.class_by for way, wire in ways.items()} == {
         "ASK": pb.BY_ASK,
@@ -117,19 +117,19 @@ def refuse(check: PredicateCheck) -> Mapping[str, str]:
 
 
 async def refuse_later(check: PredicateCheck) -> Mapping[str, str]:
-    """The same, after a turn of the loop."""
+    """The same refusals, after a turn of the loop."""
     await asyncio.sleep(0)
     return refuse(check)
 
 
 def refuse_in_parts(check: PredicateCheck) -> Awaitable[Mapping[str, str]]:
-    """Begin plain, and continue async."""
+    """Start as a plain function, and continue as a coroutine."""
     return refuse_later(check)
 
 
 @pytest.mark.parametrize("function", [refuse, refuse_later, refuse_in_parts])
 async def test_predicate_checks_are_answered(function: Callable[[PredicateCheck], Any]) -> None:
-    """Plain and async functions decide alike; nodes outside the check are left out."""
+    """Plain and async functions give equal answers; nodes outside the check are left out."""
     done = asyncio.Event()
 
     @served
@@ -144,8 +144,8 @@ async def test_predicate_checks_are_answered(function: Callable[[PredicateCheck]
         await eventually(done.is_set)
 
 
-async def test_reasons_of_any_length_can_be_sent() -> None:
-    """A long reason is cut to the length that the server stores, so that the answer remains small."""
+async def test_long_reasons_are_cut() -> None:
+    """A long reason is cut to the length that the server stores."""
     done = asyncio.Event()
     text = "é" * 1_000_000
 
@@ -162,8 +162,8 @@ async def test_reasons_of_any_length_can_be_sent() -> None:
         await eventually(done.is_set)
 
 
-async def test_a_check_says_all_there_is_to_know() -> None:
-    """The function gets the ask in the caller's form, and None for a removed one."""
+async def test_a_check_is_passed_completely() -> None:
+    """The function gets the ask in the caller's form, and None for a removed ask."""
     asked: list[PredicateCheck] = []
     done = asyncio.Event()
 
@@ -203,8 +203,8 @@ async def test_a_check_says_all_there_is_to_know() -> None:
     assert asked[1].ask is None
 
 
-async def test_a_slow_function_holds_up_nothing_else() -> None:
-    """While a plain function blocks, answers are received and requests sent."""
+async def test_a_slow_function_delays_nothing_else() -> None:
+    """While a plain function blocks, messages are received and requests sent."""
     hold, done = threading.Event(), asyncio.Event()
 
     def wait(_: PredicateCheck) -> Mapping[str, str]:
@@ -230,8 +230,8 @@ async def test_a_slow_function_holds_up_nothing_else() -> None:
         hold.set()
 
 
-async def test_what_fails_or_takes_too_long_is_not_answered() -> None:
-    """A function that raises, returns nonsense or is late leaves its check to the fail mode."""
+async def test_failures_are_not_answered() -> None:
+    """If a function raises, returns an invalid value or is late, the fail mode decides."""
 
     async def judge(check: PredicateCheck) -> Any:
         match check.id:
@@ -272,7 +272,7 @@ def gated() -> tuple[asyncio.Event, asyncio.Event, Callable[[PredicateCheck], Aw
 
 
 async def test_an_answer_survives_its_stream() -> None:
-    """A check of a stream that broke is answered on the next, when the session is resumed."""
+    """A check from a broken stream is answered on the next one, if the session is resumed."""
     was_asked, may_answer, judge = gated()
 
     async def breaking(stream: ScriptedStream) -> None:
@@ -286,7 +286,7 @@ async def test_an_answer_survives_its_stream() -> None:
         await stream.write(
             acknowledged=2, welcome={"resumed": True, "resume_token": "t", "heartbeat_seconds": 9}
         )
-        # The check again: it was not acknowledged when the stream broke.
+        # The check is repeated, because it was not acknowledged when the stream broke.
         await stream.write(number=2, predicate_checks=listed(asking()))
         may_answer.set()
         assert answered(await stream.read()) == {"n1": "late"}
@@ -299,7 +299,7 @@ async def test_an_answer_survives_its_stream() -> None:
 
 
 async def test_an_answer_does_not_outlive_its_session() -> None:
-    """After a registration the check is void: its answer is dropped, and harms nothing."""
+    """After a registration the check is void, and its answer is dropped."""
     was_asked, may_answer, judge = gated()
 
     async def breaking(stream: ScriptedStream) -> None:
@@ -323,8 +323,8 @@ async def test_an_answer_does_not_outlive_its_session() -> None:
             await asyncio.sleep(0)
 
 
-async def test_answers_go_before_what_waits() -> None:
-    """However much is waiting to be sent, an answer leaves with the next request."""
+async def test_answers_precede_waiting_requests() -> None:
+    """However many requests wait, an answer is part of the next one."""
     may_read = asyncio.Event()
 
     async def script(stream: ScriptedStream) -> None:

@@ -1,4 +1,4 @@
-"""Lists of predicate checks: judged in their order, answered in few messages, none lost."""
+"""Lists of predicate checks: judged in order, answered in few messages, none lost."""
 
 import asyncio
 import threading
@@ -28,7 +28,7 @@ def wire(number: int, **fields: Any) -> pb.PredicateCheck:
 
 
 def check(number: int, deadline: float = 10.0) -> PredicateCheck:
-    """A check as a function gets it."""
+    """A check in the form of the function's argument."""
     return PredicateCheck(
         id=number,
         key=f"k{number}",
@@ -55,7 +55,7 @@ class Sent:
 
 
 async def read_answers(stream: ScriptedStream, count: int) -> tuple[list[PredicateAnswer], int]:
-    """This number of answers, and the number of messages that contained them."""
+    """This number of answers, and the number of messages with them."""
     answers: list[PredicateAnswer] = []
     messages = 0
     while len(answers) < count:
@@ -74,7 +74,7 @@ def odd_ones(judged: PredicateCheck) -> Mapping[str, str]:
 
 
 async def test_a_plain_function_judges_a_list_in_order() -> None:
-    """Checks are judged one after the other, across messages too, and the answers keep that order."""
+    """Checks are judged one after the other, also those of several messages, and answered in that order."""
     judged: list[int] = []
     done = asyncio.Event()
 
@@ -101,7 +101,7 @@ async def test_a_plain_function_judges_a_list_in_order() -> None:
 
 
 async def test_async_functions_judge_a_list_at_once() -> None:
-    """All are begun in their order before any has to be through."""
+    """All functions are started in order before one has to end."""
     begun: list[int] = []
     go_on, done = asyncio.Event(), asyncio.Event()
 
@@ -125,8 +125,8 @@ async def test_async_functions_judge_a_list_at_once() -> None:
     assert begun == list(range(1, 101))
 
 
-async def test_what_fails_in_a_list_spares_the_others(caplog: pytest.LogCaptureFixture) -> None:
-    """A check for which the function fails is logged and not answered; those before and after it are."""
+async def test_a_failure_in_a_list_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
+    """A check whose function fails is logged and not answered; earlier and later checks are answered."""
 
     def judge(asked: PredicateCheck) -> Any:
         if asked.id == 2:
@@ -143,7 +143,7 @@ async def test_what_fails_in_a_list_spares_the_others(caplog: pytest.LogCaptureF
 
 
 async def test_a_function_that_cannot_be_called_fails_on_every_check() -> None:
-    """One without a parameter, async or not, is a failure of the checks and not of the stream."""
+    """A function without a parameter, async or not, fails on checks, and the stream continues."""
 
     async def later() -> Mapping[str, str]:
         return {}
@@ -181,8 +181,8 @@ async def test_quick_answers_do_not_wait_for_a_slow_one() -> None:
     runner.stop()
 
 
-async def test_a_list_that_takes_too_long_is_answered_in_part() -> None:
-    """Checks judged in time are answered; the others are counted, and not judged any more."""
+async def test_a_list_that_takes_too_long_is_answered_partly() -> None:
+    """Checks judged in time are answered; the others are counted, and not judged."""
     hold, judged = threading.Event(), []
 
     def judge(asked: PredicateCheck) -> Mapping[str, str]:
@@ -200,15 +200,15 @@ async def test_a_list_that_takes_too_long_is_answered_in_part() -> None:
         assert sent.ids == [1, 2]
     finally:
         hold.set()
-    # The thread is free again, and what is given up is not judged.
+    # The thread is free again, and expired checks are not judged.
     runner.start(STAMP, [check(6)])
     await eventually(lambda: sent.ids == [1, 2, 6])
     assert judged == [1, 2, 3, 6]
     runner.stop()
 
 
-async def test_a_list_that_never_gets_its_turn_is_counted() -> None:
-    """While the thread is busy with another list, the time of the lists after it runs."""
+async def test_a_list_without_a_turn_is_counted() -> None:
+    """While the thread is busy with one list, the time of later lists runs."""
     hold = threading.Event()
 
     def judge(asked: PredicateCheck) -> Mapping[str, str]:
@@ -239,7 +239,7 @@ def plain(hold: threading.Event) -> Callable[[PredicateCheck], Mapping[str, str]
 
 
 def in_loop(_: threading.Event) -> Callable[[PredicateCheck], Awaitable[Mapping[str, str]]]:
-    """The same, async."""
+    """The same function as a coroutine."""
 
     async def judge(_: PredicateCheck) -> Mapping[str, str]:
         await asyncio.Event().wait()

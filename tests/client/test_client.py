@@ -57,8 +57,8 @@ async def placed(client: Client, count: int) -> dict[str, str]:
     return nodes
 
 
-async def test_what_was_said_before_there_is_a_server_is_said_when_there_is() -> None:
-    """The client connects when it can; no earlier call is lost."""
+async def test_calls_before_the_server_starts_are_sent_later() -> None:
+    """The client connects when there is a server; no earlier call is lost."""
     async with Proxy() as proxy, Client(proxy.target, rm_id="rm1") as rm:
         await rm.add_nodes([Node(node_id="n1", capacity={"vcore": 4000})])
         await rm.submit_applications([Application(application_id="app", user="ann")])
@@ -99,7 +99,7 @@ async def test_a_configuration_can_be_replaced() -> None:
             await rm.client.update_configuration("partitions: 7")
 
 
-async def test_after_the_end_there_is_only_the_end() -> None:
+async def test_a_closed_client_refuses_calls() -> None:
     """A closed client ends its iteration, and refuses further calls."""
     async with serve() as server:
         rm = Client(server.target, rm_id="rm1", config=CONFIG)

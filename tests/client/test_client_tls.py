@@ -26,7 +26,7 @@ async def server() -> AsyncIterator[Server]:
         yield server
 
 
-async def test_without_a_certificate_nobody_answers(server: Server) -> None:
+async def test_without_a_certificate_no_server_answers(server: Server) -> None:
     """A client without a certificate cannot connect, and reports that when its patience ends."""
     tls = TlsConfig(ca=FILES / "ca.pem")
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.1)
@@ -35,7 +35,7 @@ async def test_without_a_certificate_nobody_answers(server: Server) -> None:
             await asyncio.wait_for(rm.ready(), PATIENCE)
 
 
-async def test_renewed_certificates_are_taken_up(server: Server, tmp_path: Path) -> None:
+async def test_renewed_certificates_are_used(server: Server, tmp_path: Path) -> None:
     """Files that are missing at first are read for the next try."""
     tls = TlsConfig(ca=FILES / "ca.pem", certificate=tmp_path / "rm.pem", key=tmp_path / "rm.key")
     async with Client(server.grpc_address, rm_id="rm", tls=tls, retry=QUICK) as rm:
@@ -46,7 +46,7 @@ async def test_renewed_certificates_are_taken_up(server: Server, tmp_path: Path)
 
 
 async def test_the_name_in_the_certificate_can_be_given(server: Server) -> None:
-    """Behind an address that its certificate does not name, a server is verified by another name."""
+    """If a certificate does not have the address of its server, another name can be verified."""
     wrong = TlsConfig(ca=MUTUAL.ca, certificate=MUTUAL.certificate, key=MUTUAL.key, server_name="elsewhere")
     retry = RetryConfig(initial=0.01, maximum=0.05, give_up_after=0.1)
     async with Client(server.grpc_address, rm_id="rm", tls=wrong, retry=retry) as rm:

@@ -29,7 +29,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
         yield server
 
 
-async def test_a_token_opens_the_door(server: Server, tmp_path: Path) -> None:
+async def test_an_rm_is_served_with_its_token(server: Server, tmp_path: Path) -> None:
     """With a token from a file or a function the RM is served, and may configure itself."""
     sources: tuple[Token, ...] = (tmp_path / "known", lambda: GOOD)
     for token in sources:
@@ -64,7 +64,7 @@ async def test_a_token_is_read_for_every_stream(server: Server, tmp_path: Path) 
         ("localhost:7070", "the token itself", TypeError, "a Path or a function"),
     ],
 )
-async def test_what_would_give_the_token_away_is_refused(
+async def test_unsafe_uses_of_a_token_are_refused(
     target: str, token: Any, error: type[Exception], said: str
 ) -> None:
     """A token is sent to another machine over TLS only, and is never a plain argument."""
@@ -72,8 +72,8 @@ async def test_what_would_give_the_token_away_is_refused(
         Client(target, rm_id="rm", token=token)
 
 
-async def test_redirect_does_not_take_the_token_elsewhere() -> None:
-    """A server that redirects to another machine does not cause the token to be sent there without TLS."""
+async def test_a_redirect_does_not_reveal_the_token() -> None:
+    """After a redirect to another machine the token is not sent there without TLS."""
 
     async def redirect(stream: ScriptedStream) -> None:
         await stream.welcome(redirect="192.0.2.1:7070")

@@ -1,4 +1,4 @@
-"""Invalid values are refused at once, with the names of the field and its value."""
+"""Invalid values are refused at once, with field and value."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -26,7 +26,7 @@ class Count:
 
 @pytest.fixture
 def cache() -> Cache:
-    """A node, an application and an ask, all of them sound."""
+    """A node, an application and an ask, all of them valid."""
     cache = Cache()
     cache.add_nodes([node()])
     cache.submit([application()])
@@ -35,22 +35,22 @@ def cache() -> Cache:
 
 
 def node(**fields: Any) -> Node:
-    """The node n1, but for some fields."""
+    """The node n1, with other fields as given."""
     return Node(**{"node_id": "n1", "capacity": {"vcore": 1}, **fields})
 
 
 def application(**fields: Any) -> Application:
-    """The application `app`, but for some fields."""
+    """The application `app`, with other fields as given."""
     return Application(**{"application_id": "app", **fields})
 
 
 def ask(**fields: Any) -> Ask:
-    """The ask k1, but for some fields."""
+    """The ask k1, with other fields as given."""
     return Ask(**{"key": "k1", "application_id": "app", "resources": {"vcore": 1}, **fields})
 
 
 def refused(call: Callable[[], object], key: str, reason: str) -> None:
-    """The call is refused in these words."""
+    """Check that the call is refused in these words."""
     with pytest.raises(Rejected) as error:
         call()
     assert (error.value.key, error.value.reason) == (key, reason)
@@ -75,8 +75,8 @@ def refused(call: Callable[[], object], key: str, reason: str) -> None:
         ),
     ],
 )
-def test_an_amount_is_a_whole_number(cache: Cache, key: str, amount: Any, text: str) -> None:
-    """Amounts of any other type are named, in asks, nodes and resizes, also beside equal ints."""
+def test_amounts_are_whole_numbers(cache: Cache, key: str, amount: Any, text: str) -> None:
+    """Amounts of another type are named, in asks, nodes and resizes, even beside equal ints."""
     amounts = {"vcore": amount}
     name = key.replace("k", "n")
     refused(lambda: cache.ask([ask(key=key, resources=amounts)], NOW), key, text)
@@ -88,7 +88,7 @@ def test_an_amount_is_a_whole_number(cache: Cache, key: str, amount: Any, text: 
     assert cache.asks["k1"].ask.resources == cache.nodes["n1"].node.capacity == {"vcore": 1}
 
 
-def test_whole_numbers_of_other_types_are_welcome() -> None:
+def test_whole_numbers_of_other_types_are_accepted() -> None:
     """Any type with `__index__` is accepted as a whole number."""
     (message,) = Cache().add_nodes([node(capacity={"vcore": Count()})])
     assert message.schedulableResource.resources["vcore"].value == 7
@@ -158,8 +158,8 @@ def test_a_bad_field_of_a_node_is_named(cache: Cache) -> None:
 
 
 @pytest.mark.parametrize("key", [None, 5, b"k", ["k"]])
-def test_a_key_that_is_no_text_is_named(cache: Cache, key: Any) -> None:
-    """Where the key itself is bad the error shows it as Python would."""
+def test_an_invalid_key_is_named(cache: Cache, key: Any) -> None:
+    """An invalid key is shown in the error in Python's notation."""
     reason = f"is {key!r}: it must be a text"
     refused(lambda: cache.ask([ask(key=key)], NOW), repr(key), f"key {reason}")
     refused(lambda: cache.add_nodes([node(node_id=key)]), repr(key), f"node_id {reason}")
@@ -179,8 +179,8 @@ def test_a_key_that_is_no_text_is_named(cache: Cache, key: Any) -> None:
         ("keys", "keys", lambda cache, items: cache.release(items, Termination.STOPPED)),
     ],
 )
-def test_a_list_is_a_list(cache: Cache, name: str, wanted: str, call: Callable[[Cache, Any], object]) -> None:
-    """A text, a single item, or a list of something else is a TypeError with the expected type."""
+def test_list_types(cache: Cache, name: str, wanted: str, call: Callable[[Cache, Any], object]) -> None:
+    """A text, a single item, or a list of anything else is a TypeError with the expected type."""
     single = {
         "nodes": node(),
         "applications": application(),
@@ -197,8 +197,8 @@ def test_a_list_is_a_list(cache: Cache, name: str, wanted: str, call: Callable[[
     assert list(cache.asks) == ["k1"]
 
 
-def test_an_allocation_is_of_an_ask(cache: Cache) -> None:
-    """An allocation of something that is no ask is a TypeError like a list of the wrong things."""
+def test_an_allocation_needs_an_ask(cache: Cache) -> None:
+    """An allocation of anything but an ask is a TypeError."""
     bad: Any = "k1"
     with pytest.raises(TypeError, match=r"^ask holds 'k1': it must be a list of Ask$"):
         cache.report([Allocation(ask=bad, node_id="n1")], NOW)
@@ -218,15 +218,15 @@ def test_an_allocation_is_of_an_ask(cache: Cache) -> None:
         ({"instance": 1.5}, "instance is 1.5: it must be a whole number"),
     ],
 )
-async def test_a_client_names_what_it_cannot_say_of_itself(fields: dict[str, Any], text: str) -> None:
-    """An argument that no hello can carry is refused when the client is made."""
+async def test_invalid_arguments_of_a_client_are_named(fields: dict[str, Any], text: str) -> None:
+    """An argument that no hello can have is refused when the client is created."""
     with pytest.raises(ValueError, match=r"must|surrogate") as error:
         Client("localhost:1", **{"rm_id": "rm1", **fields})
     assert str(error.value) == text
 
 
 async def test_no_configuration_is_no_update() -> None:
-    """None in place of a configuration does not apply the server's default."""
+    """None in place of a configuration is refused, and does not apply the server's default."""
     nothing: Any = None
     rm = Client("localhost:1", rm_id="rm1")
     with pytest.raises(ValueError, match=r"^config is None: it must be a text$"):
@@ -248,7 +248,7 @@ BAD_IDS: list[tuple[Any, str]] = [(7, "7"), (None, "None"), (b"n1", "b'n1'"), ([
         ("partition", lambda rm, given: rm.remove_application("app", partition=given)),
     ],
 )
-async def test_an_id_is_a_text(
+async def test_an_id_of_another_type_is_refused(
     name: str, call: Callable[[Client, Any], Awaitable[None]], given: Any, shown: str
 ) -> None:
     """A method with one id names the argument and the value that is no text."""
@@ -259,7 +259,7 @@ async def test_an_id_is_a_text(
 
 
 @pytest.mark.parametrize("keys", [["k1"], ["unknown"], []])
-def test_a_termination_is_one(cache: Cache, keys: list[str]) -> None:
+def test_an_invalid_termination_is_refused(cache: Cache, keys: list[str]) -> None:
     """Another value is refused by name before anything is released, whatever the keys are."""
     bad: Any = "STOPPED"
     with pytest.raises(TypeError, match=r"^termination is 'STOPPED': it must be a Termination$"):
@@ -269,8 +269,8 @@ def test_a_termination_is_one(cache: Cache, keys: list[str]) -> None:
 
 @pytest.mark.parametrize("name", ["outgoing", "resend", "events"])
 @pytest.mark.parametrize("value", [0, -1, 1.5, None])
-def test_a_limit_leaves_room_for_one(name: str, value: Any) -> None:
-    """A limit that would stop the client for ever is refused with its name and value."""
+def test_a_limit_below_one_is_refused(name: str, value: Any) -> None:
+    """A limit that would stop the client for ever is refused with name and value."""
     assert getattr(Limits(**{name: 1}), name) == 1
     with pytest.raises(ValueError, match="it must be a whole number, 1 or more") as error:
         Limits(**{name: value})
@@ -279,8 +279,8 @@ def test_a_limit_leaves_room_for_one(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("name", ["initial", "maximum", "exhausted", "stable", "give_up_after"])
 @pytest.mark.parametrize("value", [-0.1, float("nan"), "1"])
-def test_a_time_of_a_retry_is_no_less_than_zero(name: str, value: Any) -> None:
-    """Seconds that are negative or no number are refused with their name and value."""
+def test_an_invalid_time_of_a_retry_is_refused(name: str, value: Any) -> None:
+    """Seconds that are negative or no number are refused with name and value."""
     assert getattr(RetryConfig(**{name: 0}), name) == 0
     with pytest.raises(ValueError, match="it must be seconds, 0 or more") as error:
         RetryConfig(**{name: value})

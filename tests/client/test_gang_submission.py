@@ -1,4 +1,4 @@
-"""The submission of a gang: the sum of its placeholders and the asks for them."""
+"""The submission of a gang: the sum of its placeholders, and the asks for them."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ def test_a_gang_is_submitted_with_the_sum_and_the_asks_of_its_placeholders() -> 
 
 
 def test_placeholders_can_be_left_out_after_a_restart() -> None:
-    """The sum is sent all the same, and remaining placeholders are reported one by one."""
+    """The sum is sent without the placeholders, and remaining placeholders are reported one by one."""
     cache = Cache()
     [application], asks = cache.submit([GANG])
     assert application.placeholderAsk.resources["vcore"].value == 1100
@@ -74,8 +74,8 @@ def test_placeholders_can_be_left_out_after_a_restart() -> None:
         ),
     ],
 )
-def test_bad_task_groups_are_refused_by_name_and_value(groups: Any, reason: str) -> None:
-    """None of the call's items is submitted."""
+def test_invalid_task_groups_are_refused_by_name_and_value(groups: Any, reason: str) -> None:
+    """If a task group is invalid, none of the call's items is submitted."""
     cache = Cache()
     with pytest.raises(Rejected) as refusal:
         cache.submit([Application(application_id="a", task_groups=groups)], 100)
@@ -84,15 +84,15 @@ def test_bad_task_groups_are_refused_by_name_and_value(groups: Any, reason: str)
     assert not cache.asks
 
 
-def test_the_sum_is_said_once() -> None:
-    """Task groups and a sum exclude each other, as they could differ."""
+def test_task_groups_exclude_a_sum() -> None:
+    """Task groups and a sum exclude each other, because they could differ."""
     both = Application(application_id="a", task_groups=(LEADER,), placeholder_resources={"vcore": 1})
     with pytest.raises(Rejected, match="placeholder_resources is given beside task_groups"):
         Cache().submit([both], 100)
 
 
-def test_the_key_of_a_placeholder_is_nobody_elses() -> None:
-    """A gang whose placeholder would get the key of another ask is refused as a whole."""
+def test_the_key_of_a_placeholder_must_be_unused() -> None:
+    """A gang whose placeholder would have the key of another ask is refused as a whole."""
     cache = Cache()
     cache.ask([Ask(key=FIRST, application_id="other", resources={"vcore": 1})], 100)
     with pytest.raises(Rejected, match=f"^a: another ask has the key {FIRST} of a placeholder$"):
@@ -105,8 +105,8 @@ def test_the_key_of_a_placeholder_is_nobody_elses() -> None:
         cache.submit(namesakes, 100)
 
 
-def test_placeholders_by_hand_stay_possible() -> None:
-    """The sum and the asks can be given one by one, without task groups."""
+def test_placeholders_can_be_submitted_separately() -> None:
+    """The sum and the asks can be submitted separately, without task groups."""
     cache = Cache()
     by_hand = Application(application_id="a", placeholder_resources={"vcore": 500})
     [application], asks = cache.submit([by_hand], 100)

@@ -38,7 +38,7 @@ class Rig:
     """A cache with its answers, and the requests that the client has sent by itself."""
 
     def __init__(self, application: Application = GANG, **options: Any) -> None:
-        """The gang is on two nodes."""
+        """Place a gang on two nodes."""
         self.cache = Cache()
         self.cache.add_nodes(Node(node_id=name, capacity={"vcore": 9000}) for name in ("n1", "n2"))
         self.cache.submit([application], 100)
@@ -52,24 +52,24 @@ class Rig:
         self.said += items
 
     def new(self, key: str, node_id: str = "n1") -> list[Any]:
-        """The server has allocated an ask."""
+        """Let the server place an ask."""
         allocation = si.Allocation(allocationKey=key, nodeID=node_id, applicationID="a")
         return self.answers.allocations(si.AllocationResponse(new=[allocation]))
 
     def told(self, key: str, why: si.TerminationType.ValueType, text: str = "") -> list[Any]:
-        """The server reports or requests an end."""
+        """Let the server report or request an end."""
         release = si.AllocationRelease(
             applicationID="a", allocationKey=key, terminationType=why, message=text
         )
         return self.answers.allocations(si.AllocationResponse(released=[release]))
 
     def enters(self, state: str) -> list[Any]:
-        """The server reports a state of the application."""
+        """Let the server report a state of the application."""
         updated = si.UpdatedApplication(applicationID="a", state=state)
         return self.answers.applications(si.ApplicationResponse(updated=[updated]))
 
     def replayed(self) -> tuple[list[str], list[str]]:
-        """The keys of a replay of now: allocations, pending asks."""
+        """The keys of a present replay: allocations, then pending asks."""
         self.answers.begin_replay()
         items = [
             item for request in Replay(self.cache).requests(1000) for item in request.allocations.allocations
@@ -83,7 +83,7 @@ class Rig:
 # ---- Replacement ----
 
 
-def test_a_known_gang_asks_for_nothing_again() -> None:
+def test_a_known_gang_is_not_submitted_again() -> None:
     """A second submission sends nothing, even after a placeholder has ended."""
     rig = Rig()
     rig.new(FIRST)
@@ -92,7 +92,7 @@ def test_a_known_gang_asks_for_nothing_again() -> None:
     assert FIRST not in rig.cache.asks
 
 
-def test_a_replacement_is_confirmed_and_the_cache_is_right_at_every_moment() -> None:
+def test_a_replacement_is_confirmed() -> None:
     """First the placeholder runs and the member waits, then neither runs, then the member does."""
     rig = Rig()
     rig.cache.ask([real()], 100)
@@ -117,7 +117,7 @@ def test_a_replacement_is_confirmed_and_the_cache_is_right_at_every_moment() -> 
 
 
 def test_a_repeated_request_is_confirmed_once() -> None:
-    """A second request, or a confirmation by the caller, concerns a removed item."""
+    """A second request, or a confirmation by the caller, has no effect."""
     rig = Rig()
     rig.new(FIRST)
     assert len(rig.told(FIRST, si.PLACEHOLDER_REPLACED)) == 1
@@ -134,7 +134,7 @@ def test_a_repeated_request_is_confirmed_once() -> None:
         (Confirm.EVERYTHING, [FIRST, "r1"]),
     ],
 )
-def test_what_is_confirmed_is_the_callers_choice(confirm: Confirm, confirmed: list[str]) -> None:
+def test_the_caller_chooses_what_is_confirmed(confirm: Confirm, confirmed: list[str]) -> None:
     """The event has the remaining work; an unconfirmed allocation remains in the cache."""
     rig = Rig(confirm=confirm)
     rig.cache.ask([real()], 100)
@@ -154,8 +154,8 @@ def test_what_is_confirmed_is_the_callers_choice(confirm: Confirm, confirmed: li
     assert not rig.cache.by_node
 
 
-def test_a_confirmation_waits_for_no_answer() -> None:
-    """The server does not answer a confirmation: the next replay reports no release."""
+def test_a_confirmation_has_no_answer() -> None:
+    """The server does not answer a confirmation, so the next replay reports no release."""
     rig = Rig()
     rig.new(FIRST)
     rig.told(FIRST, si.TIMEOUT)
@@ -163,8 +163,8 @@ def test_a_confirmation_waits_for_no_answer() -> None:
     assert rig.answers.begin_replay() == []
 
 
-def test_a_placeholder_that_the_caller_gives_up_is_told_when_it_is_freed() -> None:
-    """The server answers the release of a placeholder, and the member takes its place afterwards."""
+def test_a_placeholder_released_by_the_caller_is_reported() -> None:
+    """The server answers the release of a placeholder, and the member replaces it afterwards."""
     rig = Rig()
     rig.cache.ask([real()], 100)
     rig.new(FIRST)
@@ -174,8 +174,8 @@ def test_a_placeholder_that_the_caller_gives_up_is_told_when_it_is_freed() -> No
     assert rig.new("r1") == [Allocated("r1", "a", "n1", "default")]
 
 
-def test_placeholders_of_a_rejected_application_are_not_told_of() -> None:
-    """The caller has not asked for the placeholders; other keys of the application are reported."""
+def test_placeholders_of_a_rejected_application_are_not_reported() -> None:
+    """Placeholders of a rejected application are not reported; other keys of the application are."""
     rig = Rig()
     rejected = [si.RejectedApplication(applicationID="b", reason="no")]
     gone = [si.RejectedAllocation(allocationKey=f"b-lead-placeholder-{n}", applicationID="b") for n in (1, 2)]
@@ -188,7 +188,7 @@ def test_placeholders_of_a_rejected_application_are_not_told_of() -> None:
         assert rig.answers.allocations(response) == [AskRejected("b-lead-placeholder-2", "b", "")]
 
 
-def test_a_rejected_placeholder_is_told_as_one() -> None:
+def test_a_rejected_placeholder_is_reported() -> None:
     """The application continues without the rejected placeholder."""
     rig = Rig()
     no = si.RejectedAllocation(allocationKey=FIRST, applicationID="a", reason="no")
@@ -206,8 +206,8 @@ def test_a_rejected_placeholder_is_told_as_one() -> None:
         ),
     ],
 )
-def test_a_placeholder_does_not_become_another_ask(kind: dict[str, Any], reason: str) -> None:
-    """An ask or report under its key is refused, and the placeholder remains."""
+def test_the_key_of_a_placeholder_is_not_reused(kind: dict[str, Any], reason: str) -> None:
+    """An ask or report under the key of a placeholder is refused, and the placeholder remains."""
     rig = Rig()
     wrong = Ask(key=FIRST, application_id="a", resources={"vcore": 900}, **kind)
     with pytest.raises(Rejected) as refused:
@@ -223,7 +223,7 @@ def test_a_placeholder_does_not_become_another_ask(kind: dict[str, Any], reason:
 
 
 def soft_timeout(rig: Rig, reals: int = 2) -> list[Any]:
-    """Some members wait, one placeholder runs, and the time is over."""
+    """Let the timeout occur while members wait and one placeholder runs."""
     rig.cache.ask([real(f"r{number}") for number in range(1, reals + 1)], 123)
     rig.new(FIRST)
     events = rig.enters("Resuming")
@@ -233,8 +233,8 @@ def soft_timeout(rig: Rig, reals: int = 2) -> list[Any]:
     return events
 
 
-def test_what_the_server_drops_is_told_and_forgotten() -> None:
-    """A dropped ask is not confirmed, and not asked for again."""
+def test_dropped_asks_are_reported_and_forgotten() -> None:
+    """A dropped ask is not confirmed, and not submitted again."""
     rig = Rig()
     state, running, *dropped = soft_timeout(rig)
     assert isinstance(state, ApplicationStateChanged)
@@ -251,8 +251,8 @@ def test_what_the_server_drops_is_told_and_forgotten() -> None:
     assert not rig.cache.asks
 
 
-def test_members_come_back_once_when_asked_for() -> None:
-    """Members are asked for in their order and with their age when the application is Accepted."""
+def test_members_are_submitted_again_on_request() -> None:
+    """Members are submitted in order and with their age once the application is Accepted."""
     rig = Rig(resubmit=True)
     dropped = [event for event in soft_timeout(rig) if isinstance(event, AskDropped)]
     assert [event.key for event in dropped if event.resubmitted] == ["r1", "r2"]
@@ -267,8 +267,8 @@ def test_members_come_back_once_when_asked_for() -> None:
     assert list(rig.cache.asks) == ["r1", "r2"]
 
 
-def test_members_of_a_gang_that_fails_do_not_come_back() -> None:
-    """The application is Failing then, and ends."""
+def test_members_of_a_failed_gang_are_not_submitted_again() -> None:
+    """The application is Failing, and its members are not submitted again."""
     rig = Rig(resubmit=True)
     rig.cache.ask([real()], 100)
     rig.enters("Failing")
@@ -278,8 +278,8 @@ def test_members_of_a_gang_that_fails_do_not_come_back() -> None:
     assert rig.replayed() == ([], [])
 
 
-def test_what_is_released_or_asked_for_meanwhile_does_not_come_back() -> None:
-    """The caller's word is the last one."""
+def test_members_released_meanwhile_are_not_submitted_again() -> None:
+    """A member that the caller has released or submitted meanwhile is not submitted again."""
     rig = Rig(resubmit=True)
     soft_timeout(rig, reals=3)
     rig.cache.release(["r1"], Termination.STOPPED)
@@ -290,8 +290,8 @@ def test_what_is_released_or_asked_for_meanwhile_does_not_come_back() -> None:
     assert rig.cache.asks["r2"].ask.resources == {"vcore": 700}
 
 
-def test_what_was_dropped_goes_with_its_application() -> None:
-    """A later application of that id has no dropped asks."""
+def test_dropped_asks_are_forgotten_with_their_application() -> None:
+    """A later application of the same id has no dropped asks."""
     rig = Rig(resubmit=True)
     soft_timeout(rig)
     rig.cache.remove_application(("default", "a"))
@@ -304,21 +304,21 @@ def test_what_was_dropped_goes_with_its_application() -> None:
 # ---- Replay ----
 
 
-def test_a_replay_in_the_middle_of_a_replacement_has_both() -> None:
-    """The placeholder as an allocation, the member as an ask, as nothing was confirmed."""
+def test_a_replay_during_a_replacement_has_both() -> None:
+    """Before a confirmation the placeholder is replayed as an allocation, and the member as an ask."""
     rig = Rig(confirm=Confirm.NOTHING)
     rig.cache.ask([real()], 100)
     rig.new(FIRST)
     rig.told(FIRST, si.PLACEHOLDER_REPLACED)
     assert rig.replayed() == ([FIRST], [*KEYS[1:], "r1"])
-    # The new server may ask for it again, and the caller's confirmation is good for both.
+    # The new server may request it again, and the caller's confirmation counts for both.
     [again] = rig.told(FIRST, si.PLACEHOLDER_REPLACED)
     assert again.key == FIRST
     assert len(rig.cache.release([FIRST], Termination.REPLACED)) == 1
     assert rig.replayed() == ([], [*KEYS[1:], "r1"])
 
 
-def test_placeholders_are_replayed_as_what_they_are() -> None:
+def test_placeholders_are_replayed_as_placeholders() -> None:
     """Replayed allocations and asks are marked as placeholders, with their task group."""
     rig = Rig()
     rig.new(FIRST, "n2")
@@ -334,8 +334,8 @@ def test_placeholders_are_replayed_as_what_they_are() -> None:
     assert application.placeholderAsk.resources["vcore"].value == 1100
 
 
-def test_dropped_members_are_in_the_replay_if_they_are_to_come_back() -> None:
-    """The server that held them until the state is lost; they are asked for exactly once."""
+def test_dropped_members_are_replayed_if_they_will_be_submitted() -> None:
+    """Until the state of the application is reported, a replay has the dropped members, each exactly once."""
     rig = Rig(resubmit=True)
     soft_timeout(rig)
     assert rig.replayed() == ([], ["r1", "r2"])

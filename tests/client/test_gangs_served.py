@@ -33,8 +33,8 @@ def used(views: Views) -> int:
     return views.queue(partition.name, "root").allocated.get("vcore", 0)
 
 
-async def test_a_gang_needs_nothing_but_its_task_groups_and_its_members() -> None:
-    """The client asks for the placeholders and confirms their ends; the members run."""
+async def test_a_gang_needs_task_groups_and_members_only() -> None:
+    """The client submits the placeholders and confirms their ends, and the members run."""
     heard: list[Event] = []
 
     async def listen(client: Client) -> None:
@@ -68,8 +68,8 @@ async def test_a_gang_needs_nothing_but_its_task_groups_and_its_members() -> Non
     ]
 
 
-async def test_a_placeholder_stops_in_its_time() -> None:
-    """The fake RM confirms when the placeholder's container has stopped, by the clock of the test."""
+async def test_a_placeholder_stops_after_its_time() -> None:
+    """The fake RM confirms a stop after the time of the container, by the clock of the test."""
     clock = VirtualClock()
     async with (
         serve(clock=clock) as server,
@@ -93,8 +93,8 @@ async def test_a_placeholder_stops_in_its_time() -> None:
         assert rm.containers.running == {SECOND, key}
 
 
-async def test_what_is_never_confirmed_keeps_its_room() -> None:
-    """A fake RM can refuse to stop something, until the test has it stopped after all."""
+async def test_an_unconfirmed_allocation_keeps_its_room() -> None:
+    """A fake RM can refuse to stop an allocation, until the test lets it stop."""
     async with (
         serve() as server,
         FakeRM(server.target, stop_after=lambda event: None if event.key == FIRST else 0) as rm,
@@ -110,7 +110,7 @@ async def test_what_is_never_confirmed_keeps_its_room() -> None:
         assert used(server.views) == 2000
 
 
-async def test_members_that_were_dropped_come_back_by_themselves() -> None:
+async def test_dropped_members_are_submitted_again() -> None:
     """After a soft timeout the application continues, and its members run without the gang."""
     clock = VirtualClock()
     async with (
@@ -132,10 +132,8 @@ async def test_members_that_were_dropped_come_back_by_themselves() -> None:
 
 
 @pytest.mark.parametrize(("room", "states"), [(2000, ["Running"]), (1000, ["Resuming", "Accepted"])])
-async def test_members_are_asked_for_when_there_is_room_or_the_gang_was_given_up(
-    room: int, states: list[str]
-) -> None:
-    """The recipe of the client's page never waits for a Running state that is not reached."""
+async def test_the_recipe_for_members_works(room: int, states: list[str]) -> None:
+    """The example of the client's page never waits for a Running state that is not reached."""
     clock = VirtualClock()
     heard: list[str] = []
     started: list[str] = []

@@ -23,8 +23,8 @@ def new_inbox(limit: int = 100) -> tuple[Inbox, list[int]]:
     return Inbox(limit, lambda _, number: numbers.append(number)), numbers
 
 
-async def test_a_batch_is_dealt_with_when_its_reader_comes_back() -> None:
-    """The number of a response is acknowledged only when the next one is read."""
+async def test_a_batch_is_acknowledged_when_its_reader_returns() -> None:
+    """The number of a response is acknowledged when its reader asks for the next one."""
     inbox, consumed = new_inbox()
     inbox.put(STAMP, 1, events("a", "b"))
     inbox.put(STAMP, 2, events("c"))
@@ -35,7 +35,7 @@ async def test_a_batch_is_dealt_with_when_its_reader_comes_back() -> None:
 
 
 async def test_single_events_and_batches_lose_nothing() -> None:
-    """A reader that changes from events to batches in the middle of a batch gets the remainder."""
+    """A reader that changes from events to batches within a batch gets the remainder."""
     inbox, consumed = new_inbox()
     inbox.put(STAMP, 1, events("a", "b", "c"))
     assert await inbox.next_event() == NodeAccepted("a")
@@ -45,7 +45,7 @@ async def test_single_events_and_batches_lose_nothing() -> None:
     assert consumed == [1]
 
 
-async def test_answers_without_events_are_acknowledged_in_their_turn() -> None:
+async def test_answers_without_events_are_acknowledged_in_order() -> None:
     """A response without events for the caller is acknowledged after those before it."""
     inbox, consumed = new_inbox()
     inbox.put(STAMP, 1, events("a"))
@@ -56,8 +56,8 @@ async def test_answers_without_events_are_acknowledged_in_their_turn() -> None:
     assert consumed == [1, 2]
 
 
-async def test_reading_stops_when_it_is_full_and_goes_on_when_it_is_read() -> None:
-    """A full buffer keeps the stream waiting, nothing is dropped."""
+async def test_reading_stops_while_the_inbox_is_full() -> None:
+    """A full buffer makes the stream wait, and nothing is dropped."""
     inbox, _ = new_inbox(limit=3)
     inbox.put(STAMP, 1, events("a", "b", "c"))
     waiting = asyncio.create_task(inbox.room())
@@ -67,8 +67,8 @@ async def test_reading_stops_when_it_is_full_and_goes_on_when_it_is_read() -> No
     await asyncio.wait_for(waiting, PATIENCE)
 
 
-async def test_answers_without_events_fill_it_too() -> None:
-    """Responses without events for the caller occupy room until they are acknowledged."""
+async def test_answers_without_events_use_room() -> None:
+    """Responses without events for the caller use room until they are acknowledged."""
     inbox, consumed = new_inbox(limit=3)
     for number in (1, 2, 3):
         inbox.put(STAMP, number, ())
@@ -81,8 +81,8 @@ async def test_answers_without_events_fill_it_too() -> None:
     assert consumed == [1, 2, 3]
 
 
-async def test_the_end_comes_after_what_is_there() -> None:
-    """Events before the end are still delivered, then the failure is raised."""
+async def test_the_end_follows_all_events() -> None:
+    """Events before the end are delivered first; then the failure is raised."""
     inbox, _ = new_inbox()
     inbox.put(STAMP, 1, events("a"))
     inbox.close(SessionFenced("a newer one"))

@@ -12,7 +12,7 @@ from support.peers.scripted import ScriptedStream, listening, scripted, served
 from support.peers.shim import eventually
 
 AGES = 1e6
-"""Seconds of a window that no test outlasts."""
+"""Seconds of a window that is longer than any test."""
 
 
 def asks(count: int, *, size: int = 0) -> list[si.Allocation]:
@@ -32,7 +32,7 @@ def loaded(window: float = 2.0, *, limit: int = 1000, items: int = BUSY) -> Outg
 @pytest.mark.parametrize(
     ("items", "unprocessed", "left"), [(BUSY, 0, 1.5), (1, BUSY, 1.5), (BUSY - 1, BUSY - 1, 0.0)]
 )
-def test_many_items_under_way_begin_a_window(items: int, unprocessed: int, left: float) -> None:
+def test_many_items_in_flight_begin_a_window(items: int, unprocessed: int, left: float) -> None:
     """A request of many items, or after many unprocessed ones, delays the next one; others do not."""
     window = JoinWindow(2.0)
     window.sent(items, unprocessed, 10.0)
@@ -89,8 +89,8 @@ def test_a_window_of_zero_holds_nothing() -> None:
 
 
 @pytest.mark.parametrize("what", ["items", "bytes", "kind", "removal", "callers", "answer", "dump"])
-def test_what_cannot_be_joined_is_not_held(what: str) -> None:
-    """Such are a full request, one with a successor, one that callers wait for, answers and dumps."""
+def test_other_requests_are_not_held(what: str) -> None:
+    """Requests that are full, have a successor or a waiting caller, answers and dumps are sent at once."""
     outgoing = loaded(limit=5 if what == "callers" else 1000)
     packer = outgoing.packer
     packer.allocations(asks(1))
@@ -158,7 +158,7 @@ async def test_held_items_are_sent_before_the_goodbye(monkeypatch: pytest.Monkey
 
 
 async def test_held_items_are_sent_when_the_window_is_over() -> None:
-    """They are sent without another event."""
+    """Held items are sent at the end of the window, without another event."""
     got: list[str] = []
 
     @served

@@ -1,4 +1,4 @@
-"""Resumptions that the server does not honour: the remaining validity of the former session."""
+"""Resumptions that the server refuses, and what remains valid of the previous session."""
 
 import asyncio
 
@@ -20,7 +20,7 @@ REJECTIONS = {
         rejectedAllocations=[si.RejectedAllocation(allocationKey="k1", applicationID="a")]
     ),
 }
-"""What a server may still have to say when it registers the RM anew."""
+"""Messages that a server may still send when the RM registers again."""
 
 
 async def told(rm: Client) -> None:
@@ -36,7 +36,7 @@ def ask(key: str) -> Ask:
 
 
 async def events_until(rm: Client, last: Event) -> list[Event]:
-    """The events up to that one."""
+    """The events up to the last one."""
     events: list[Event] = []
     async with asyncio.timeout(PATIENCE):
         async for event in rm.events():
@@ -47,7 +47,7 @@ async def events_until(rm: Client, last: Event) -> list[Event]:
 
 
 def accepted(node_id: str) -> si.NodeResponse:
-    """A node is accepted."""
+    """The answer that a node is accepted."""
     return si.NodeResponse(accepted=[si.AcceptedNode(nodeID=node_id)])
 
 
@@ -61,7 +61,7 @@ def keys(requests: list[UpdateRequest]) -> list[str]:
     [((1, 1), (1, 2)), ((1, 7), (2, 1))],
     ids=["lower session", "lower epoch"],
 )
-async def test_rejections_of_a_former_registration_are_dropped(former: Stamp, present: Stamp) -> None:
+async def test_rejections_of_a_previous_registration_are_dropped(former: Stamp, present: Stamp) -> None:
     """A rejection from before the new registration removes no item from the cache."""
 
     async def breaks(stream: ScriptedStream) -> None:
@@ -90,8 +90,8 @@ async def test_rejections_of_a_former_registration_are_dropped(former: Stamp, pr
         assert list(rm.cache.asks) == ["k1"]
 
 
-async def test_a_resumption_that_is_not_honoured_costs_a_replay() -> None:
-    """Both sides count from 1 again; unprocessed requests are sent once, by the replay."""
+async def test_a_refused_resumption_causes_a_replay() -> None:
+    """After a refused resumption numbers start at 1, and the replay has the unprocessed requests once."""
     sent: list[UpdateRequest] = []
     reached, asked = asyncio.Event(), asyncio.Event()
 
@@ -140,7 +140,7 @@ async def test_a_resumption_that_is_not_honoured_costs_a_replay() -> None:
     assert keys(sent) == ["k1", "k2", "k3", "k4"]
 
 
-async def test_a_release_that_the_former_session_lost_has_happened() -> None:
+async def test_a_release_of_the_previous_session_is_completed() -> None:
     """The allocation is reported as released when the replay begins, and is not in the replay."""
     placed = si.Allocation(allocationKey="k1", applicationID="a", nodeID="n1")
 

@@ -1,4 +1,4 @@
-"""Notices and judged victims of preemption as seen by a resource manager, on a real server."""
+"""Notices of preemption, and victims chosen by an RM, on a real server."""
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -27,7 +27,7 @@ partitions:
 
 @asynccontextmanager
 async def noticed() -> AsyncIterator[tuple[FakeRM, VirtualClock]]:
-    """A node full of guests, of which the second has just saved its work, and an ask of an owner."""
+    """A node full of guests, the second of which has just saved its work, and an ask of an owner."""
     clock = VirtualClock()
     async with (
         serve(QUEUES, clock=clock) as server,
@@ -48,8 +48,8 @@ async def noticed() -> AsyncIterator[tuple[FakeRM, VirtualClock]]:
         yield rm, clock
 
 
-async def test_the_rm_is_told_before_the_one_that_loses_least_is_stopped() -> None:
-    """The notice names victim, beneficiary, deadline and loss; nothing is stopped before the deadline."""
+async def test_the_victim_with_the_least_loss_gets_a_notice() -> None:
+    """The notice has victim, beneficiary, deadline and loss; nothing is stopped before the deadline."""
     async with noticed() as (rm, clock):
         [notice] = rm.notices
         assert (notice.key, notice.beneficiary_key, notice.queue) == ("guest-2", "owner-1", "root.owner")
@@ -61,7 +61,7 @@ async def test_the_rm_is_told_before_the_one_that_loses_least_is_stopped() -> No
         assert rm.allocations.keys() == {"guest-1", "owner-1"}
 
 
-async def test_a_checkpoint_counts_before_the_answer_that_follows_it() -> None:
+async def test_a_checkpoint_counts_before_the_following_answer() -> None:
     """An RM that saves its work and then answers that it is ready loses nothing."""
     async with noticed() as (rm, clock):
         await rm.client.preemption.checkpoint("guest-2", int(clock.now()))
@@ -72,14 +72,14 @@ async def test_a_checkpoint_counts_before_the_answer_that_follows_it() -> None:
 
 
 async def test_a_victim_may_be_ready_after_a_while() -> None:
-    """The victim is stopped at the time that the RM's answer names."""
+    """The victim is stopped at the time in the RM's answer."""
     async with noticed() as (rm, clock):
         await rm.client.preemption.ready("guest-2", after=20)
         await clock.advance(30)
         await rm.until(lambda: "owner-1" in rm.allocations, "the owner")
 
 
-async def test_a_notice_is_withdrawn_once_nobody_needs_the_room() -> None:
+async def test_an_unnecessary_notice_is_withdrawn() -> None:
     """When the beneficiary is released, the RM is notified, and the victim continues."""
     async with noticed() as (rm, clock):
         await rm.release(["owner-1"])
@@ -108,8 +108,8 @@ partitions:
 """
 
 
-async def test_the_rm_says_which_victims_have_to_go() -> None:
-    """A node that the RM leaves out keeps its allocations; on the other both victims are stopped."""
+async def test_the_rm_chooses_the_victims() -> None:
+    """A node that the RM leaves out keeps its allocations; on the other node both victims are stopped."""
 
     def judge(check: PreemptionCheck) -> Mapping[str, int]:
         return {node.node_id: 1 for node in check.nodes if node.node_id == "node-2"}

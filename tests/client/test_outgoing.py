@@ -1,4 +1,4 @@
-"""Requests on their way out: items packed into few, and replays of everything."""
+"""Outgoing requests: items joined into few requests, and replays of everything."""
 
 import json
 from pathlib import Path
@@ -15,7 +15,7 @@ from licorne.v1.session_pb2 import NoticeAnswer, ReplayEnd, UpdateRequest
 CASES = json.loads(
     (Path(__file__).parents[2] / "clients" / "conformance" / "joining.json").read_text(encoding="utf-8")
 )["cases"]
-"""What may join what, for the clients of all languages."""
+"""Cases of items that may be joined, for the clients of all languages."""
 
 
 def asks(*keys: str) -> list[si.Allocation]:
@@ -55,7 +55,7 @@ def put(packer: Packer, item: str) -> None:
 
 
 def items_of(request: UpdateRequest) -> list[str]:
-    """The items of a request as a case names them, additions first."""
+    """The items of a request as in the case, additions first."""
     told = [f"node {n.nodeID} {si.NodeInfo.ActionFromRM.Name(n.action)}" for n in request.nodes.nodes]
     told += [f"submit {item.applicationID}" for item in request.applications.new]
     told += [f"remove {item.applicationID}" for item in request.applications.remove]
@@ -66,8 +66,8 @@ def items_of(request: UpdateRequest) -> list[str]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_items_join_as_every_client_joins_them(case: Any) -> None:
-    """The requests are those of the case, with all items in their order."""
+def test_items_are_joined_as_in_all_clients(case: Any) -> None:
+    """The requests are those of the case, with all items in order."""
     packer = Packer(case["max_items"])
     for item in case["items"]:
         put(packer, item)
@@ -75,7 +75,7 @@ def test_items_join_as_every_client_joins_them(case: Any) -> None:
 
 
 def test_calls_share_a_request() -> None:
-    """Asks of several calls leave in one message."""
+    """Asks of several calls are sent in one message."""
     packer = Packer()
     packer.allocations(asks("a"))
     packer.allocations(asks("b", "c"))
@@ -112,14 +112,14 @@ def sent(requests: list[UpdateRequest]) -> ReplayEnd:
 
 
 @pytest.mark.parametrize("max_items", [1, 2, 1000])
-def test_the_counts_are_those_of_what_was_sent(cache: Cache, max_items: int) -> None:
+def test_the_counts_are_those_of_the_sent_items(cache: Cache, max_items: int) -> None:
     """Every item is counted once in its kind, however many requests there are."""
     requests = list(Replay(cache).requests(max_items))
     assert requests[-1].replay_end == ReplayEnd(nodes=3, applications=2, allocations=5)
     assert requests[-1].replay_end == sent(requests)
 
 
-def test_changes_during_a_replay_change_neither_it_nor_its_counts(cache: Cache) -> None:
+def test_changes_during_a_replay_do_not_affect_it(cache: Cache) -> None:
     """A replay has the state of its beginning; later changes are sent after it."""
     unhurried = Replay(cache).requests(1)
     requests = [next(unhurried) for _ in range(3)]
@@ -132,8 +132,8 @@ def test_changes_during_a_replay_change_neither_it_nor_its_counts(cache: Cache) 
     assert requests[-1].replay_end == sent(requests)
 
 
-def test_what_has_ended_is_not_counted(cache: Cache) -> None:
-    """A replay after the end of things has neither them nor their count."""
+def test_removed_objects_are_not_counted(cache: Cache) -> None:
+    """A replay neither has nor counts removed objects."""
     cache.remove_node("n3")
     cache.remove_application(("gpu", "a"))
     cache.release(["k1", "k3"], Termination.STOPPED)

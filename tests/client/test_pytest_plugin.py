@@ -1,6 +1,7 @@
-"""The fixtures of the test kit, in a pytest of their own, as in a project of a user.
+"""The fixtures of the test kit, in a separate pytest, as in a project of a user.
 
-Each run of pytest has its own folder. All are in one process, as starting takes ten times as long as a run.
+Each run of pytest has its own folder. All runs share one process, because a start takes ten times as long as
+a run.
 """
 
 import json
@@ -110,24 +111,24 @@ def said(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def test_the_documented_tests_pass(said: dict[str, str]) -> None:
-    """Every test on the page passes where its `conftest.py` is the one of the page."""
+    """Every test on the page passes with the page's `conftest.py`."""
     assert sum(text.count("def test_") for text in documented().values()) == 3
     assert "3 passed" in said["documented"], said["documented"]
 
 
 @pytest.mark.parametrize("mode", MODES)
-def test_each_test_has_a_server_of_its_own(said: dict[str, str], mode: str) -> None:
-    """It is stopped after the test, whatever the outcome, in every mode of pytest-asyncio."""
+def test_each_test_has_its_own_server(said: dict[str, str], mode: str) -> None:
+    """The server is stopped after the test, whatever the outcome, in every mode of pytest-asyncio."""
     assert "3 passed" in said[mode], said[mode]
 
 
-def test_nothing_is_enabled_by_itself(said: dict[str, str]) -> None:
+def test_the_fixtures_have_to_be_enabled(said: dict[str, str]) -> None:
     """Without the line in `conftest.py` there are no fixtures."""
     assert "fixture 'licorne_core' not found" in said["not enabled"], said["not enabled"]
 
 
 def test_every_fixture_is_on_the_page(said: dict[str, str]) -> None:
-    """The table has the fixtures that the plugin brings, and no others."""
+    """The table has exactly the fixtures of the plugin."""
     brought = {
         line.split()[0]
         for line in said["fixtures"].partition("fixtures defined from licorne")[2].splitlines()

@@ -1,4 +1,4 @@
-"""A lost server: how soon the client is back, and where."""
+"""Reconnection after the loss of a server: its time and its address."""
 
 import asyncio
 import logging
@@ -28,7 +28,7 @@ class Recorded(Backoff):
         self.asked: list[float | str] = []
 
     def next(self, *, exhausted: bool = False) -> float:
-        """Note whether the server had no room."""
+        """Record whether the server had no room."""
         self.asked.append("exhausted" if exhausted else "lost")
         return 0.0
 
@@ -38,18 +38,18 @@ class Recorded(Backoff):
         return 0.0
 
 
-async def test_every_try_is_a_connection_of_its_own() -> None:
-    """No try is answered by the failure of an earlier one, and gRPC makes none by itself.
+async def test_every_try_has_its_own_connection() -> None:
+    """Each try has its own connection, and gRPC itself makes none.
 
-    So only the client's own waits determine when it reconnects, and how often it tries.
+    So only the client's own waits determine when and how often it tries to reconnect.
     """
     async with Proxy() as proxy, Client(proxy.target, rm_id="rm1", retry=QUICK) as rm:
         await eventually(lambda: rm.stats.streams > 5)
-        # The last try may not have come to its connection yet.
+        # The connection of the last try may still be missing.
         assert proxy.connections in (rm.stats.streams, rm.stats.streams - 1)
 
 
-async def test_a_server_that_is_back_is_joined_by_the_next_try() -> None:
+async def test_the_next_try_joins_a_server_that_is_back() -> None:
     """However many tries have failed, the first one after the return of the server succeeds."""
     async with (
         serve() as server,
@@ -61,7 +61,7 @@ async def test_a_server_that_is_back_is_joined_by_the_next_try() -> None:
         proxy.upstream, before = server.target, proxy.connections
         await asyncio.wait_for(rm.ready(), PATIENCE)
         assert rm.stats.welcomed == 1
-        # One connection may have been under way, to nobody.
+        # One connection may have been in progress before the server's return.
         assert proxy.connections <= before + 2
 
 
@@ -90,15 +90,15 @@ def with_delay(**duration: int) -> bytes:
         ((), None),
     ],
 )
-def test_a_status_says_when_to_come_back(details: tuple[bytes, ...], seconds: float | None) -> None:
-    """The delay is read from the details; a missing or invalid one is none."""
+def test_a_status_may_request_a_delay(details: tuple[bytes, ...], seconds: float | None) -> None:
+    """The delay is read from the details; a missing or invalid delay counts as none."""
     assert wanted_wait(refused(grpc.StatusCode.RESOURCE_EXHAUSTED, *details)) == seconds
 
 
-async def test_a_server_without_room_says_how_long_to_stay_away(
+async def test_a_server_without_room_is_called_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A delay is obeyed; without one a full server is given more time than one that is away."""
+    """A requested delay is kept; without one a full server gets more time than an unavailable one."""
     monkeypatch.setattr(client_connection, "Backoff", Recorded)
     full = grpc.StatusCode.RESOURCE_EXHAUSTED
 
@@ -127,8 +127,8 @@ async def test_a_server_without_room_says_how_long_to_stay_away(
     assert backoff.asked[:3] == [7.0, "exhausted", "lost"]
 
 
-async def test_an_outage_is_logged_at_growing_distances_and_its_end(caplog: pytest.LogCaptureFixture) -> None:
-    """Failures 1, 2, 4 and 8 of ten have a line, and those with a new reason, and so has the return."""
+async def test_an_outage_is_logged_at_growing_intervals(caplog: pytest.LogCaptureFixture) -> None:
+    """Failures 1, 2, 4 and 8 of ten have a line, and so have those with a new reason, and the return."""
 
     async def is_away(stream: ScriptedStream) -> None:
         await stream.read()
@@ -151,7 +151,7 @@ async def test_an_outage_is_logged_at_growing_distances_and_its_end(caplog: pyte
 async def test_only_the_first_redirect_is_followed_at_once(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """The next one waits as a failure does: the client does not overrun servers in a circle."""
+    """A second redirect waits like a failure, so that the client does not flood servers in a circle."""
     caplog.set_level(logging.INFO, "licorne")
     patient = RetryConfig(initial=1_000_000, maximum=1_000_000)
     addresses: list[str] = []
@@ -173,8 +173,8 @@ def waits(caplog: pytest.LogCaptureFixture) -> list[float]:
     return [float(line.split()[-2]) for line in told if line.startswith("redirected")]
 
 
-async def test_redirects_are_no_session() -> None:
-    """A client that is only redirected gives up in time."""
+async def test_redirects_do_not_count_as_sessions() -> None:
+    """A client that is only redirected gives up after its patience."""
     addresses: list[str] = []
 
     async def redirect(stream: ScriptedStream) -> None:

@@ -1,4 +1,4 @@
-"""Lost streams and restarted servers: recovery without the caller."""
+"""Lost streams and restarted servers: recovery without work for the caller."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,25 +15,25 @@ QUICK = RetryConfig(initial=0.02, maximum=0.1)
 
 @asynccontextmanager
 async def fake_rm(proxy: Proxy) -> AsyncIterator[FakeRM]:
-    """An RM that reaches its server through the proxy, and does not wait long."""
+    """An RM that reaches its server through the proxy, and has short waits."""
     async with FakeRM(proxy.target, config=CONFIG, retry=QUICK) as rm:
         yield rm
 
 
 def reconnections(events: list[Event]) -> list[bool]:
-    """Whether each reconnection so far was a resumption."""
+    """True for each reconnection that was a resumption."""
     return [event.resumed for event in events if isinstance(event, Reconnected)]
 
 
 async def reconnected(rm: FakeRM, times: int = 1) -> bool:
-    """Wait for that many reconnections; return whether the last was a resumption."""
+    """Wait for this number of reconnections; return whether the last was a resumption."""
     await rm.until(lambda: len(reconnections(rm.events)) >= times, f"{times} reconnections")
     return reconnections(rm.events)[-1]
 
 
 @pytest.mark.row(161)
-async def test_a_restarted_server_is_told_everything() -> None:
-    """A new server has the same books after the replay, and the caller hears only of that."""
+async def test_a_restarted_server_gets_the_whole_state() -> None:
+    """A restarted server has the same state after the replay, and the caller gets only that event."""
     async with serve() as first, Proxy(first.target) as proxy, fake_rm(proxy) as rm:
         await rm.add_nodes(2, vcore=4000)
         await rm.add_nodes(1, prefix="drained", vcore=4000)

@@ -1,4 +1,4 @@
-"""Changes of an ask that the server refuses: the ask keeps its former values."""
+"""Changes of an ask that the server rejects: the ask keeps its previous values."""
 
 import pytest
 
@@ -29,13 +29,13 @@ def cache() -> Cache:
 
 
 def placed(cache: Cache, key: str) -> list[Event]:
-    """The server puts an ask on n1."""
+    """Let the server place an ask on n1."""
     new = si.Allocation(allocationKey=key, applicationID="app", nodeID="n1")
     return Answers(cache).allocations(si.AllocationResponse(new=[new]))
 
 
 def refused(cache: Cache, key: str, answers: Answers | None = None) -> None:
-    """The server refuses a request about a key, and the caller gets the event."""
+    """Let the server reject a request about a key; the caller must get the event."""
     rejected = si.RejectedAllocation(allocationKey=key, applicationID="app", reason="no")
     response = si.AllocationResponse(rejectedAllocations=[rejected])
     heard = (answers or Answers(cache)).allocations(response)
@@ -54,7 +54,7 @@ def told(cache: Cache) -> dict[str, tuple[str, int]]:
 @pytest.mark.row(111)
 @pytest.mark.parametrize("key", ["run", "wait"])
 def test_a_refused_resize_is_undone(cache: Cache, key: str) -> None:
-    """An ask or allocation whose resize is refused keeps its old size, each resize by itself."""
+    """An ask or allocation whose resize is rejected keeps its old size; each resize counts separately."""
     before = told(cache)
     cache.ask([ask(key, 7)], NOW)
     cache.ask([ask(key, 9)], NOW)
@@ -65,15 +65,15 @@ def test_a_refused_resize_is_undone(cache: Cache, key: str) -> None:
 
 
 @pytest.mark.row(111)
-def test_an_ask_is_placed_although_its_resize_was_refused(cache: Cache) -> None:
-    """A pending ask whose resize was refused is still waited for, and heard of when placed."""
+def test_an_ask_is_placed_although_its_resize_was_rejected(cache: Cache) -> None:
+    """A pending ask whose resize was rejected can still be placed."""
     cache.ask([ask("wait", 7)], NOW)
     refused(cache, "wait")
     assert placed(cache, "wait") == [Allocated("wait", "app", "n1", "default")]
 
 
-def test_a_refused_resize_leaves_the_node_alone(cache: Cache) -> None:
-    """A resize that is refused after the allocation of the ask does not remove its node."""
+def test_a_rejected_resize_keeps_the_node(cache: Cache) -> None:
+    """A resize that is rejected after the allocation of the ask does not remove its node."""
     cache.ask([ask("wait", 7)], NOW)
     placed(cache, "wait")
     refused(cache, "wait")
@@ -82,7 +82,7 @@ def test_a_refused_resize_leaves_the_node_alone(cache: Cache) -> None:
 
 @pytest.mark.row(112)
 def test_a_refused_placement_of_a_pending_ask_leaves_it_pending(cache: Cache) -> None:
-    """An ask that the caller placed on a node that the server refuses is still pending."""
+    """An ask that the caller placed on a node, which the server rejects, remains pending."""
     before = told(cache)
     cache.report([Allocation(ask=ask("wait"), node_id="n7")], NOW)
     refused(cache, "wait")
@@ -90,8 +90,8 @@ def test_a_refused_placement_of_a_pending_ask_leaves_it_pending(cache: Cache) ->
     assert placed(cache, "wait") == [Allocated("wait", "app", "n1", "default")]
 
 
-def test_a_taken_placement_outlives_a_refused_resize(cache: Cache) -> None:
-    """After an accepted placement, a later refusal concerns the later change."""
+def test_an_accepted_placement_survives_a_rejected_resize(cache: Cache) -> None:
+    """A rejection after an accepted placement concerns the later resize."""
     cache.report([Allocation(ask=ask("wait"), node_id="n1")], NOW)
     cache.ask([ask("wait", 7)], NOW)
     placed(cache, "wait")
@@ -99,8 +99,8 @@ def test_a_taken_placement_outlives_a_refused_resize(cache: Cache) -> None:
     assert told(cache)["wait"] == ("n1", 1)
 
 
-def test_what_is_refused_as_new_is_forgotten(cache: Cache) -> None:
-    """An ask that was refused together with its resize is removed."""
+def test_a_rejected_new_ask_is_forgotten(cache: Cache) -> None:
+    """An ask that was rejected together with its resize is removed."""
     before = told(cache)
     cache.ask([ask("more", 1), ask("more", 2)], NOW)
     refused(cache, "more")
@@ -108,8 +108,8 @@ def test_what_is_refused_as_new_is_forgotten(cache: Cache) -> None:
     assert told(cache) == before
 
 
-def test_what_a_replay_refuses_is_forgotten(cache: Cache) -> None:
-    """A replay sends an ask only in its last size: refused then, it is removed."""
+def test_an_ask_rejected_in_a_replay_is_forgotten(cache: Cache) -> None:
+    """A replay has an ask only in its last size: if that is rejected, the ask is removed."""
     answers = Answers(cache)
     cache.ask([ask("wait", 7)], NOW)
     answers.begin_replay()

@@ -1,4 +1,4 @@
-"""Messages that one side refuses: changed on the way, or refused for ever."""
+"""Messages that one side refuses: corrupted in transit, or invalid."""
 
 import asyncio
 
@@ -32,7 +32,7 @@ def refusing(code: grpc.StatusCode, text: str) -> Script:
 
 
 @pytest.mark.parametrize("side", Side)
-async def test_a_changed_byte_costs_no_more_than_a_new_stream(side: Side) -> None:
+async def test_a_corrupted_message_costs_a_new_stream_only(side: Side) -> None:
     """A corrupted message is sent again on the next stream, and the session continues."""
     async with (
         serve() as server,
@@ -64,10 +64,10 @@ async def test_a_changed_byte_costs_no_more_than_a_new_stream(side: Side) -> Non
         ),
     ],
 )
-async def test_a_hello_is_refused_once_by_chance_and_twice_for_ever(
+async def test_a_second_refusal_of_the_hello_is_final(
     code: grpc.StatusCode, text: str, error: type[LicorneError]
 ) -> None:
-    """After one refusal the client tries again, and connects for the first time; a second one ends it.
+    """After one refused hello the client tries again; a second refusal ends it.
 
     The error has a hint, unless the refusal has the reason.
     """
@@ -91,9 +91,9 @@ class Refused:
     def __init__(self) -> None:
         """Start without streams."""
         self.number = 0
-        """That of the request with the node."""
+        """The number of the request with the node."""
         self.tokens: list[str] = []
-        """What each hello wanted to resume."""
+        """The resume token of each hello."""
 
     async def at_first(self, stream: ScriptedStream) -> None:
         """Refuse the node after a replay without it."""
@@ -114,7 +114,7 @@ class Refused:
         await stream.abort(grpc.StatusCode.INVALID_ARGUMENT, MALFORMED)
 
     async def replayed(self, stream: ScriptedStream) -> None:
-        """Refuse it in a replay."""
+        """Refuse the node in a replay."""
         stream.session = len(self.tokens) + 1
         self.tokens.append((await stream.welcome()).hello.resume_token)
         await stream.read_replay()
@@ -128,7 +128,7 @@ class Refused:
         await stream.until_goodbye()
 
 
-async def test_a_request_that_is_refused_again_is_told_by_a_replay() -> None:
+async def test_a_request_that_is_refused_twice_causes_a_replay() -> None:
     """The session is resumed once; after a second refusal it is given up, and the state replayed."""
     server = Refused()
     scripts = (server.at_first, server.resumed, server.relents)
@@ -140,12 +140,12 @@ async def test_a_request_that_is_refused_again_is_told_by_a_replay() -> None:
 
 
 async def all_events(rm: Client) -> list[Event]:
-    """Every event until the client ends. Raises the error that ended it."""
+    """Every event until the client ends; raises the error that ended it."""
     return [event async for event in rm.events()]
 
 
-async def test_a_request_that_is_refused_for_ever_ends_the_client() -> None:
-    """If every replay is refused too the client ends, instead of trying for ever."""
+async def test_a_request_that_is_always_refused_ends_the_client() -> None:
+    """If every replay is refused too, the client ends instead of trying for ever."""
     server = Refused()
     scripts = (server.at_first, server.resumed, server.replayed, server.replayed)
     async with scripted(*scripts) as target, Client(target, rm_id="rm1", retry=QUICK) as rm:

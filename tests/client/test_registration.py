@@ -1,4 +1,4 @@
-"""A registration that the server refuses: the configuration's fault, or that of something else."""
+"""A registration that the server refuses, for the configuration or for another reason."""
 
 import asyncio
 from typing import Any
@@ -28,16 +28,16 @@ HUGE = "#" * 3_000_000
         ),
     ],
 )
-async def test_only_a_configuration_is_an_invalid_one(fields: dict[str, Any], text: str) -> None:
-    """A refused id, version or extra configuration is an error of its own."""
+async def test_only_configurations_are_invalid_configurations(fields: dict[str, Any], text: str) -> None:
+    """A refused id, version or extra configuration is an error of its own kind."""
     async with serve() as server, Client(server.target, **{"rm_id": "rm1", **fields}) as rm:
         with pytest.raises(RegistrationInvalid) as error:
             await asyncio.wait_for(rm.ready(), PATIENCE)
         assert str(error.value) == f"registration of RM failed: {text}"
 
 
-async def test_an_update_is_refused_for_its_configuration_or_not() -> None:
-    """Extra configuration that is too large is no problem of the queues, and the client continues."""
+async def test_a_refused_update_may_have_other_reasons() -> None:
+    """A too large extra configuration is reported as another refusal, and the client continues."""
     async with serve() as server, Client(server.target, rm_id="rm1") as rm:
         await asyncio.wait_for(rm.ready(), PATIENCE)
         extra = {"k": "v" * 4_000_000}
@@ -48,8 +48,8 @@ async def test_an_update_is_refused_for_its_configuration_or_not() -> None:
         await rm.ready()
 
 
-async def test_an_update_before_the_registration_says_what_is_missing() -> None:
-    """The server does not know the RM yet; a connection that was lost would be another matter."""
+async def test_an_update_before_the_registration_is_refused() -> None:
+    """An update before the registration fails with the reason, and not with a lost connection."""
     async with serve() as server:
         rm = Client(server.target, rm_id="rm1")
         with pytest.raises(NotFound, match=r"RM rm1 .* registered; .*: await `ready` first"):
@@ -59,8 +59,8 @@ async def test_an_update_before_the_registration_says_what_is_missing() -> None:
             assert await rm.update_configuration(GOOD)
 
 
-async def test_an_update_that_is_refused_for_another_reason_names_it() -> None:
-    """Too many changes at once are no lost connection: no change was made."""
+async def test_the_reason_of_a_refused_update_is_reported() -> None:
+    """If there are too many changes at once, the error says so, and no change was made."""
     async with serving() as server, Client(server.grpc_address, rm_id="rm1") as rm:
         await asyncio.wait_for(rm.ready(), PATIENCE)
         lock = server.rms.lock("rm1")
@@ -78,8 +78,8 @@ async def test_an_update_that_is_refused_for_another_reason_names_it() -> None:
     assert error.value.reason == "TOO_MANY_FOR_ONE_RM"
 
 
-async def test_a_configuration_that_is_too_large_is_an_invalid_one() -> None:
-    """One that the server does not even read is refused as a configuration all the same."""
+async def test_a_too_large_configuration_is_invalid() -> None:
+    """A configuration that is too large to be parsed is refused as an invalid configuration, too."""
     problem = "config has 3000000 bytes, at most 2097152 are allowed"
     async with serve() as server:
         async with Client(server.target, rm_id="rm1", config=HUGE) as rm:

@@ -14,7 +14,7 @@ from licorne.state_client import StateCalls
 from licorne.v1 import admin_pb2, state_pb2
 from licorne.v1.session_pb2 import UpdateResponse
 
-# How much an answer has is up to the client: it asks for page after page.
+# The client chooses the sizes of answers, because it reads page after page.
 PAGING = {"page_size", "page_token"}
 SERVICES = [
     pytest.param(admin_pb2.DESCRIPTOR.services_by_name["Admin"], AdminCalls, id="Admin"),
@@ -30,8 +30,8 @@ def nodes(client: type) -> Iterator[ast.AST]:
 
 
 @pytest.mark.parametrize(("service", "client"), SERVICES)
-def test_every_call_of_a_service_can_be_made(service: ServiceDescriptor, client: type) -> None:
-    """Each call of the proto is made by the client, and none beyond."""
+def test_every_call_of_a_service_is_available(service: ServiceDescriptor, client: type) -> None:
+    """The client has exactly the calls of the proto."""
     made = {
         node.attr
         for node in nodes(client)
@@ -41,8 +41,8 @@ def test_every_call_of_a_service_can_be_made(service: ServiceDescriptor, client:
 
 
 @pytest.mark.parametrize(("service", "client"), SERVICES)
-def test_every_field_of_a_request_is_said(service: ServiceDescriptor, client: type) -> None:
-    """Whatever a request has room for the client fills in, pages apart."""
+def test_every_field_of_a_request_is_sent(service: ServiceDescriptor, client: type) -> None:
+    """The client fills in every field of a request, except those of pages."""
     said = {
         node.func.attr: {keyword.arg for keyword in node.keywords if keyword.arg not in PAGING}
         for node in nodes(client)
@@ -57,11 +57,11 @@ def test_every_field_of_a_request_is_said(service: ServiceDescriptor, client: ty
 
 
 OF_THE_SESSION = {"welcome", "heartbeat", "ack"}
-"""Messages of which only the envelope matters once the session is open."""
+"""Messages of which only the envelope counts once the session is open."""
 
 
 def test_every_message_of_a_response_is_handled() -> None:
-    """Each message of an UpdateResponse is named in the client's handler of responses."""
+    """The client's handler of responses names each message of an UpdateResponse."""
     source = Path(stream.__file__).read_text(encoding="utf-8")
     named = {node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)}
     messages = {field.name for field in UpdateResponse.DESCRIPTOR.oneofs_by_name["message"].fields}

@@ -39,15 +39,15 @@ def test_requests_are_numbered_from_one() -> None:
     assert [session.outgoing(UpdateRequest()).number for _ in range(3)] == [1, 2, 3]
 
 
-def test_first_hello_asks_for_nothing_to_resume() -> None:
-    """Before any welcome there is no token."""
+def test_the_first_hello_resumes_nothing() -> None:
+    """Before the first welcome there is no token."""
     hello = new_session().hello().hello
     assert (hello.rm_id, hello.instance, hello.protocol) == ("rm1", 7, 1)
     assert hello.resume_token == ""
 
 
-def test_hello_names_the_highest_epoch() -> None:
-    """0 before the first welcome; after it that of the welcome, also when the session is given up."""
+def test_a_hello_has_the_highest_epoch() -> None:
+    """The epoch is 0 before the first welcome, and then the welcome's, even if the session is given up."""
     session = new_session()
     assert session.hello().hello.epoch == 0
     session.welcome(UpdateResponse(epoch=5, session=1, welcome=Welcome()))
@@ -56,7 +56,7 @@ def test_hello_names_the_highest_epoch() -> None:
     assert session.hello().hello.epoch == 5
 
 
-def test_what_was_not_dealt_with_is_sent_again() -> None:
+def test_unprocessed_requests_are_sent_again() -> None:
     """After a resumption the requests above the server's number are sent again, and no others."""
     session = new_session()
     welcomed(session)
@@ -81,8 +81,8 @@ def test_a_new_session_starts_over() -> None:
     assert session.accepts(response(1, session=2))
 
 
-def test_repeats_and_the_past_are_dropped() -> None:
-    """An answer that was read before, or one of an older session, is no news."""
+def test_repeated_and_old_answers_are_dropped() -> None:
+    """An answer that was read before, or one of an older session, is dropped."""
     session = new_session()
     welcomed(session, number=2)
     assert session.accepts(response(1, session=2))
@@ -91,8 +91,8 @@ def test_repeats_and_the_past_are_dropped() -> None:
     assert session.accepts(response(2, session=2))
 
 
-def test_a_gap_costs_a_replay() -> None:
-    """When an answer is missing the stream is given up and the session with it."""
+def test_a_gap_causes_a_replay() -> None:
+    """If an answer is missing, stream and session are given up."""
     session = new_session()
     welcomed(session)
     with pytest.raises(ConnectionLost, match="some are lost"):
@@ -100,7 +100,7 @@ def test_a_gap_costs_a_replay() -> None:
     assert session.hello().hello.resume_token == ""
 
 
-def test_a_server_of_the_past_is_refused() -> None:
+def test_an_older_server_is_refused() -> None:
     """A welcome of a lower session is from a server that has lost its claim to the RM."""
     session = new_session()
     welcomed(session, number=3)
@@ -108,8 +108,8 @@ def test_a_server_of_the_past_is_refused() -> None:
         welcomed(session, number=2)
 
 
-def test_only_what_was_dealt_with_is_acknowledged() -> None:
-    """An answer is acknowledged once its reader is through with it, and then with any request."""
+def test_only_processed_answers_are_acknowledged() -> None:
+    """An answer is acknowledged with the next request after its reader has processed it."""
     session = new_session()
     welcomed(session)
     session.accepts(response(1))
@@ -122,7 +122,7 @@ def test_only_what_was_dealt_with_is_acknowledged() -> None:
 
 
 def test_answers_of_an_older_session_acknowledge_nothing() -> None:
-    """Answers that the reader still had from before a replay do not count for the new session."""
+    """Answers of the previous session do not count for the new one."""
     session = new_session()
     welcomed(session)
     session.accepts(response(1))
@@ -131,8 +131,8 @@ def test_answers_of_an_older_session_acknowledge_nothing() -> None:
     assert session.unacknowledged == 0
 
 
-def test_too_much_unacknowledged_gives_up_resumption_only_for_a_while() -> None:
-    """Beyond its memory a session cannot resume, until the server has caught up."""
+def test_too_many_unacknowledged_requests_prevent_resumption_for_a_while() -> None:
+    """Beyond a number of unacknowledged requests a session cannot resume, until the server has caught up."""
     session = new_session(resend=2)
     welcomed(session)
     for _ in range(3):
@@ -143,7 +143,7 @@ def test_too_much_unacknowledged_gives_up_resumption_only_for_a_while() -> None:
 
 
 def test_a_session_that_was_given_up_is_not_resumed() -> None:
-    """Queued requests were dropped after the hello; the next hello asks for a replay, which includes them."""
+    """After the queue was dropped the next hello requests a replay, which includes the dropped requests."""
     session = new_session()
     welcomed(session)
     assert session.hello().hello.resume_token == "token-1"
@@ -155,7 +155,7 @@ def test_a_session_that_was_given_up_is_not_resumed() -> None:
 
 
 def test_a_goodbye_is_never_repeated() -> None:
-    """A goodbye that got lost is not sent again when the stream is resumed."""
+    """A lost goodbye is not sent again when the stream is resumed."""
     session = new_session()
     welcomed(session)
     session.goodbye(unregister=False)
@@ -163,8 +163,8 @@ def test_a_goodbye_is_never_repeated() -> None:
     assert session.outgoing(UpdateRequest()).number == 1
 
 
-def test_an_acknowledgement_of_nothing_costs_a_replay() -> None:
-    """Believed, it would drop requests that the server has not: on a stream and at a resumption."""
+def test_a_wrong_acknowledgement_causes_a_replay() -> None:
+    """An acknowledgement of unsent requests causes a replay, on a stream and at a resumption."""
     session = new_session()
     welcomed(session)
     session.outgoing(UpdateRequest())
@@ -178,8 +178,8 @@ def test_an_acknowledgement_of_nothing_costs_a_replay() -> None:
     assert again.hello().hello.resume_token == ""
 
 
-def test_a_response_of_the_future_is_not_believed() -> None:
-    """If its stamp was stored, the client would refuse every later welcome; the session continues."""
+def test_a_response_of_the_future_is_dropped() -> None:
+    """A response with a future stamp is dropped, so that later welcomes are accepted."""
     session = new_session()
     welcomed(session)
     with pytest.raises(ConnectionLost, match=r"a response is for \(1, 8\)"):

@@ -52,7 +52,7 @@ async def server() -> AsyncIterator[Served]:
 
 @pytest.fixture
 async def rm(server: Served) -> AsyncIterator[FakeRM]:
-    """An RM with three asks of a core each, one too many."""
+    """An RM with three asks for a core each, one of which does not fit."""
     async with FakeRM(server.target, retry=QUICK) as rm:
         await rm.add_nodes(2, vcore=4000)
         await rm.submit("job", queue="root.batch", user="ann")
@@ -62,7 +62,7 @@ async def rm(server: Served) -> AsyncIterator[FakeRM]:
 
 
 async def test_an_rm_asks_why_its_ask_waits(rm: FakeRM) -> None:
-    """The key is enough: the client has the application, and the answer has the check."""
+    """The key suffices: the client knows the application, and the answer has the check."""
     answers = [await rm.client.explain("job-3"), await rm.client.state.explain("job-3")]
     for answer in answers:
         assert (answer.verdict, answer.queue) == ("pending", "root.batch")
@@ -74,8 +74,8 @@ async def test_an_rm_asks_why_its_ask_waits(rm: FakeRM) -> None:
         await rm.client.explain("nobody")
 
 
-async def test_an_ask_of_another_partition_is_found(server: Served) -> None:
-    """The client has the partition of its ask."""
+async def test_an_ask_in_another_partition_is_found(server: Served) -> None:
+    """The client knows the partition of its ask."""
     root = "{name: root, submitacl: '*', queues: [{name: a}]}"
     both = f"{QUEUES}\n  - {{name: gpu, queues: [{root}]}}\n"
     async with FakeRM(server.target, rm_id="rm2", config=both) as rm:
@@ -85,8 +85,8 @@ async def test_an_ask_of_another_partition_is_found(server: Served) -> None:
         assert (await rm.client.explain("job-1")).queue == "root.a"
 
 
-async def test_state_alone_reads_everything(server: Served, rm: FakeRM) -> None:
-    """Without being an RM, a program reads server, RMs, queues, applications, nodes and users."""
+async def test_a_separate_state_reads_everything(server: Served, rm: FakeRM) -> None:
+    """A program that is no RM can read server, RMs, queues, applications, nodes and users."""
     async with State(server.target) as state:
         assert 1 in (await state.server()).protocols
         assert [one.rm_id for one in await state.rms()] == ["rm1"]
@@ -120,7 +120,7 @@ async def test_state_alone_reads_everything(server: Served, rm: FakeRM) -> None:
         assert explained.allocation_key == "job-3"
 
 
-async def test_a_named_rm_is_what_bare_partitions_are_of(server: Served, rm: FakeRM) -> None:
+async def test_a_named_rm_gives_the_default_partition(server: Served, rm: FakeRM) -> None:
     """With `rm_id` the default partition is that of this RM; full names keep their meaning."""
     async with (
         FakeRM(server.target, rm_id="rm2") as other,
@@ -133,7 +133,7 @@ async def test_a_named_rm_is_what_bare_partitions_are_of(server: Served, rm: Fak
         assert [node.node_id for node in of_rm1] == ["node-1", "node-2"]
 
 
-async def test_lists_are_whole(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lists_are_complete(server: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """A list of several pages is returned as one, in order and without duplicates."""
     async with FakeRM(server.target) as rm:
         await rm.add_nodes(2500, vcore=1)
@@ -153,7 +153,7 @@ async def test_lists_are_whole(server: Served, monkeypatch: pytest.MonkeyPatch) 
         ({"key": 7, "application_id": "job"}, TypeError, "key is 7: it must be a text"),
     ],
 )
-async def test_what_is_not_there_is_an_error_that_names_it(
+async def test_missing_objects_are_errors_with_their_names(
     server: Served, rm: FakeRM, arguments: dict[str, str], error: type[Exception], said: str
 ) -> None:
     """The error is one of the client's own, with the words of the server."""
@@ -177,10 +177,10 @@ async def test_what_is_not_there_is_an_error_that_names_it(
         ),
     ],
 )
-async def test_what_cannot_be_sent_is_named(
+async def test_invalid_arguments_are_named(
     call: Callable[[State], Awaitable[object]], error: type[Exception], said: str
 ) -> None:
-    """An argument of a wrong type or size is refused with its name and value, before a call."""
+    """An argument of a wrong type or size is refused with name and value, before a call."""
     nothing: Any = None
     async with State("127.0.0.1:1") as state:
         with pytest.raises(error, match=said):
@@ -189,7 +189,7 @@ async def test_what_cannot_be_sent_is_named(
         State("127.0.0.1:1", rm_id=nothing)
 
 
-def test_every_argument_of_a_call_is_known_to_the_checks() -> None:
+def test_every_argument_of_a_call_is_checked() -> None:
     """Every parameter of a call of `State` and `Admin` has a check of its own."""
     taken = {
         name
@@ -201,7 +201,7 @@ def test_every_argument_of_a_call_is_known_to_the_checks() -> None:
     assert taken - {"asks"} == set(arguments.ARGUMENTS) - {"rm_id"}
 
 
-async def test_what_the_server_refuses_is_a_call_that_failed(server: Served, rm: FakeRM) -> None:
+async def test_a_refused_request_is_a_failed_call(server: Served, rm: FakeRM) -> None:
     """The error of a refused request has field and reason."""
     async with State(server.target) as state:
         with pytest.raises(CallFailed, match="state lost is none of active") as failed:
@@ -209,7 +209,7 @@ async def test_what_the_server_refuses_is_a_call_that_failed(server: Served, rm:
         assert failed.value.reason == "INVALID_ARGUMENT"
 
 
-async def test_nobody_there_is_a_lost_connection_and_the_next_call_works() -> None:
+async def test_calls_without_a_server_fail_and_later_ones_work() -> None:
     """A call fails at once without a server, and works as soon as there is one."""
     async with serve() as server, State(server.target) as state:
         await state.server()
@@ -220,7 +220,7 @@ async def test_nobody_there_is_a_lost_connection_and_the_next_call_works() -> No
         assert (await state.server()).version
 
 
-async def test_a_server_that_says_nothing_is_given_up_on() -> None:
+async def test_a_silent_server_times_out() -> None:
     """A call has a deadline, and the error has its length."""
     async with (
         serve() as server,
@@ -234,14 +234,14 @@ async def test_a_server_that_says_nothing_is_given_up_on() -> None:
 
 
 @pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), "1"])
-def test_a_timeout_is_a_time(timeout: float) -> None:
-    """An invalid time is refused with its name."""
+def test_an_invalid_timeout_is_refused(timeout: float) -> None:
+    """An invalid timeout is refused with its name."""
     with pytest.raises(ValueError, match="timeout is"):
         State("localhost:7070", timeout=timeout)
 
 
-async def test_tokens_open_the_door(tmp_path: Path) -> None:
-    """With an operator's token everything may be read, with another one nothing."""
+async def test_reads_need_a_token(tmp_path: Path) -> None:
+    """An operator's token may read everything, another token nothing."""
     file = tmp_path / "token"
     file.write_text("the-token-of-an-operator")
     async with serving(operator_tokens=(file,)) as server:
@@ -255,8 +255,8 @@ async def test_tokens_open_the_door(tmp_path: Path) -> None:
                 await state.rms()
 
 
-async def test_after_the_end_there_is_only_the_end(server: Served, rm: FakeRM) -> None:
-    """A closed client makes no calls, and its `state` neither; calls under way end."""
+async def test_a_closed_client_makes_no_calls(server: Served, rm: FakeRM) -> None:
+    """A closed client makes no calls, nor does its `state`; calls in progress end."""
     state = State(server.target)
     events = state.watch_events(0)
     await take(events, 1)
@@ -282,13 +282,13 @@ async def next_id(state: State) -> int:
 
 
 async def take(events: AsyncIterator[EventRecord], count: int) -> list[EventRecord]:
-    """The next so many events."""
+    """The next events, this number."""
     async with asyncio.timeout(PATIENCE):
         return [await anext(events) for _ in range(count)]
 
 
-async def test_events_come_as_they_happen_with_readable_names(server: Served, rm: FakeRM) -> None:
-    """A watcher from the first id gets all retained events, in order, and then new ones."""
+async def test_events_are_watched(server: Served, rm: FakeRM) -> None:
+    """A watcher from the first id gets all stored events, in order, and then new ones."""
     state = rm.client.state
     kept = await state.kept_events()
     async with aclosing(state.watch_events(kept.lowest_id, instance=kept.instance)) as events:
@@ -300,8 +300,8 @@ async def test_events_come_as_they_happen_with_readable_names(server: Served, rm
         assert (new.id, new.type, new.object_id) == (kept.highest_id + 1, "NODE", "new-1")
 
 
-async def test_a_watcher_goes_on_after_a_lost_connection(server: Served, rm: FakeRM) -> None:
-    """Events during a cut connection are delivered after it, and none twice."""
+async def test_a_watch_continues_after_a_lost_connection(server: Served, rm: FakeRM) -> None:
+    """Events during a broken connection are delivered after it, and none twice."""
     async with (
         Proxy(server.target) as proxy,
         State(proxy.target, rm_id="rm1", retry=QUICK) as state,
@@ -320,8 +320,8 @@ async def test_a_watcher_goes_on_after_a_lost_connection(server: Served, rm: Fak
     assert {event.object_id for event in rest} >= {"a-1", "b-1", "c-1"}
 
 
-async def test_a_watcher_waits_for_its_rm_after_a_restart(server: Served) -> None:
-    """The server does not know the RM until it registers again: that is no end of the watch."""
+async def test_a_watch_waits_for_its_rm_after_a_restart(server: Served) -> None:
+    """A watch continues when the server, which has restarted, knows the RM again."""
     refused = 'grpc_method="WatchEvents",grpc_type="server_stream",grpc_code="NOT_FOUND"'
     async with (
         aiohttp.ClientSession() as http,
@@ -343,7 +343,7 @@ async def test_a_watcher_waits_for_its_rm_after_a_restart(server: Served) -> Non
                 await watching
 
 
-async def test_events_that_are_lost_are_told(server: Served, rm: FakeRM) -> None:
+async def test_lost_events_are_reported(server: Served, rm: FakeRM) -> None:
     """After a restart ids start over: the error has the id to continue from."""
     state = rm.client.state
     kept = await state.kept_events()

@@ -62,15 +62,15 @@ def broken() -> Any:
         ),
     ],
 )
-async def test_what_the_function_returns_is_sent(function: Any, json: str, error: str) -> None:
-    """A value or a text is sent, at once or later; for an invalid one an error is sent instead."""
+async def test_the_result_of_the_function_is_sent(function: Any, json: str, error: str) -> None:
+    """A value or a text is sent, at once or later; for an invalid value an error is sent instead."""
     answer = await answer_of(function)
     assert (answer.id, answer.json) == (7, json)
     assert answer.error.startswith(error) if error else not answer.error
 
 
-async def test_a_state_that_takes_too_long_is_not_sent() -> None:
-    """After the deadline the client sends nothing; the next question is answered."""
+async def test_a_late_state_is_not_sent() -> None:
+    """After the deadline the client sends nothing; the next request is answered."""
     asked: list[int] = []
     answers: list[StateDump] = []
 
@@ -98,7 +98,7 @@ async def test_a_state_that_takes_too_long_is_not_sent() -> None:
 
 @pytest.mark.row(166)
 async def test_state_is_in_the_dump_of_a_server() -> None:
-    """A reader of the dump finds the RM's part."""
+    """A reader of the dump gets the RM's part."""
     async with serving(http=LOOPBACK) as server:
         state = {"cache": {"pods": 3}}
         async with Client(server.grpc_address, rm_id="rm1", on_state_dump=lambda: state) as rm:

@@ -1,4 +1,4 @@
-"""The test kit for others: its fake RM and its clock."""
+"""The test kit for users: its fake RM and its clock."""
 
 import asyncio
 
@@ -11,8 +11,8 @@ from licorne_server.testing import FakeRM, VirtualClock, serve
 from support.core.reports import applications_in
 
 
-async def test_refusals_are_raised_where_they_belong() -> None:
-    """A refused item is an error of the call that submitted it."""
+async def test_rejections_are_raised_by_their_call() -> None:
+    """A rejected item is an error of the call that submitted it."""
     async with serve() as server, FakeRM(server.target) as rm:
         with pytest.raises(Rejected, match=r"\[rm1\]nowhere"):
             await rm.add_nodes(1, partition="nowhere")
@@ -28,8 +28,8 @@ async def test_refusals_are_raised_where_they_belong() -> None:
         assert set(await rm.allocated(1)) == {"app-1"}
 
 
-async def test_what_does_not_come_is_an_error_that_tells_the_rest() -> None:
-    """A wait ends after a while, and its error lists the events that came instead."""
+async def test_a_failed_wait_lists_the_received_events() -> None:
+    """A wait ends after a while, and its error lists the events that arrived."""
     async with serve() as server, FakeRM(server.target) as rm:
         await rm.submit("app")
         await rm.ask("app", 1)
@@ -38,15 +38,15 @@ async def test_what_does_not_come_is_an_error_that_tells_the_rest() -> None:
             await rm.allocated(1)
 
 
-async def test_nobody_there_is_an_error_that_says_where() -> None:
-    """A fake RM that finds no server names the target and itself."""
+async def test_a_missing_server_is_an_error_with_its_target() -> None:
+    """A fake RM without a server raises an error with the target and its own name."""
     with pytest.raises(TimeoutError, match=r"waited 0\.1 s for 127\.0\.0\.1:1 to .* RM shim7"):
         async with FakeRM("127.0.0.1:1", rm_id="shim7", patience=0.1):
             pass
 
 
-async def test_bad_configurations_are_refused_at_once() -> None:
-    """A configuration that is no good stops the server, or the RM, before it begins."""
+async def test_invalid_configurations_are_refused() -> None:
+    """An invalid configuration stops the server, or the RM, before it starts."""
     with pytest.raises(SettingsError, match="default configuration is refused"):
         async with serve("partitions: 7"):
             pass
@@ -56,8 +56,8 @@ async def test_bad_configurations_are_refused_at_once() -> None:
                 pass
 
 
-async def test_time_stands_still_until_it_is_moved() -> None:
-    """With a virtual clock nothing becomes due by itself, and everything at its time."""
+async def test_time_passes_only_on_request() -> None:
+    """With a virtual clock nothing is due until the clock is moved, and everything at its time."""
     clock = VirtualClock(start=1000.0)
     async with serve(clock=clock) as server, FakeRM(server.target) as rm:
         await rm.add_nodes(1)
@@ -77,7 +77,7 @@ async def test_time_stands_still_until_it_is_moved() -> None:
 
 
 async def test_the_clock_stops_at_every_deadline() -> None:
-    """In one long step every deadline is handled at its own time and in order, however many there are."""
+    """In one long step every deadline is handled at its own time and in order."""
     clock = VirtualClock(start=0.0)
     heard: list[tuple[float, str]] = []
 
@@ -101,7 +101,7 @@ async def test_the_clock_stops_at_every_deadline() -> None:
     assert clock.now() == 6.0
 
 
-async def test_whoever_sleeps_is_woken_at_its_time_and_need_not_come_back() -> None:
+async def test_advance_wakes_sleepers_and_does_not_wait_for_them() -> None:
     """A sleeper is woken when the clock reaches its time, and `advance` does not wait for it."""
     clock = VirtualClock(start=0.0)
     woken: list[float] = []

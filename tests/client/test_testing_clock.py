@@ -1,4 +1,4 @@
-"""The test kit's clock: requests are processed before time moves, and answered at each stop."""
+"""The test kit's clock: requests are processed before time moves, and at each stop."""
 
 import asyncio
 from typing import Any
@@ -20,8 +20,8 @@ partitions:
 """
 
 
-async def test_an_ask_is_heard_before_time_moves() -> None:
-    """An ask directly in front of `advance` has its allocation when that returns."""
+async def test_an_ask_is_processed_before_time_moves() -> None:
+    """An ask that was sent before `advance` has its allocation afterwards."""
     clock = VirtualClock()
     async with serve(clock=clock) as server, FakeRM(server.target) as rm:
         await rm.add_nodes(1)
@@ -35,7 +35,7 @@ async def test_an_ask_is_heard_before_time_moves() -> None:
 
 
 async def test_victims_are_confirmed_within_one_step() -> None:
-    """An RM stops victims at their times while the clock moves, so that preemption is carried out."""
+    """An RM stops victims at their times while the clock moves, so that preemption is completed."""
     clock = VirtualClock()
     async with serve(TWO_QUEUES, clock=clock) as server, FakeRM(server.target, stop_after=2) as rm:
         await rm.add_nodes(1, vcore=10_000)
@@ -50,7 +50,7 @@ async def test_victims_are_confirmed_within_one_step() -> None:
 
 
 async def test_checks_are_answered_at_each_stop() -> None:
-    """The RM's checks are answered before time moves; answers that it withholds are not waited for."""
+    """The RM's checks are answered before time moves; withheld answers are not waited for."""
     clock = VirtualClock()
     async with (
         serve(clock=clock) as server,
@@ -76,8 +76,8 @@ async def test_checks_are_answered_at_each_stop() -> None:
         assert len(rm.allocations) == 4
 
 
-async def test_a_restart_is_over_when_time_has_moved() -> None:
-    """After a crash the RM is connected again, and its replay done, before the clock moves."""
+async def test_a_restart_is_complete_when_time_moves() -> None:
+    """After a crash the RM reconnects and completes its replay before the clock moves."""
     clock = VirtualClock()
     async with serve(clock=clock) as server, FakeRM(server.target) as rm:
         await rm.add_nodes(1)
@@ -92,8 +92,8 @@ async def test_a_restart_is_over_when_time_has_moved() -> None:
         assert partition.allocations == 3
 
 
-async def test_who_cannot_be_reached_is_not_waited_for() -> None:
-    """A stopped server, a frozen connection and an RM that reads nothing do not stop the clock."""
+async def test_unreachable_parties_are_not_waited_for() -> None:
+    """A stopped server, a frozen connection and an RM that does not read do not stop the clock."""
     clock = VirtualClock()
     async with serve(clock=clock) as server, Proxy(server.target) as proxy, FakeRM(proxy.target) as rm:
         await rm.add_nodes(1)
@@ -118,8 +118,8 @@ async def test_who_cannot_be_reached_is_not_waited_for() -> None:
         assert len(rm.allocations) == 2
 
 
-async def test_a_party_that_does_not_rest_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The error of `advance` names the party that it waited for."""
+async def test_a_busy_party_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error of `advance` names the party that does not become idle."""
     monkeypatch.setattr("licorne_server.testing.serving.PATIENCE", 0.05)
 
     class Busy:
@@ -135,14 +135,14 @@ async def test_a_party_that_does_not_rest_is_named(monkeypatch: pytest.MonkeyPat
 
 
 class Held:
-    """A gRPC context that takes a message, and returns from it once the gate is open."""
+    """A gRPC context whose writes return once the gate is open."""
 
     def __init__(self, context: Any, gate: asyncio.Event) -> None:
         """Wrap a context."""
         self._context, self._gate = context, gate
 
     async def write(self, raw: bytes) -> None:
-        """Let the peer have the message first."""
+        """Send the message, then wait."""
         await self._context.write(raw)
         await self._gate.wait()
 
@@ -152,8 +152,8 @@ class Held:
 
 
 @pytest.mark.pure
-async def test_a_message_is_waited_for_until_it_was_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The server is not settled while it writes a message: the time for checks begins then."""
+async def test_a_message_is_waited_for_until_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server is not idle while it writes a message, because the time for checks begins then."""
     clock, gate, begin = VirtualClock(), asyncio.Event(), Stream.__init__
     gate.set()
     monkeypatch.setattr(

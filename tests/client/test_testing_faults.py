@@ -1,4 +1,4 @@
-"""The faults of the test kit: each has the effect in docs/testing.md, and the recovery is right."""
+"""The faults of the test kit: each has the effect in docs/testing.md, and is recovered from."""
 
 import asyncio
 from contextlib import suppress
@@ -28,7 +28,7 @@ partitions:
 
 
 async def filled(rm: FakeRM, count: int = 2) -> None:
-    """A node, an application, and this number of running asks."""
+    """Add a node and an application, and run this number of asks."""
     await rm.add_nodes(1)
     await rm.submit("job", queue="root.batch")
     await rm.ask("job", count, vcore=1000)
@@ -43,8 +43,8 @@ def running(server: Served) -> set[str]:
 
 @pytest.mark.parametrize("crash", [True, False])
 @pytest.mark.parametrize("virtual", [True, False])
-async def test_a_server_comes_back_with_an_empty_memory(crash: bool, virtual: bool) -> None:
-    """The server returns on the same ports, after a crash or in order; the RM replays its state."""
+async def test_a_restarted_server_has_no_state(crash: bool, virtual: bool) -> None:
+    """The server returns on the same ports, after a crash or a stop; the RM replays its state."""
     clock = VirtualClock() if virtual else None
     async with serve(QUEUES, clock=clock) as server:
         where = (server.target, server.http)
@@ -60,8 +60,8 @@ async def test_a_server_comes_back_with_an_empty_memory(crash: bool, virtual: bo
             assert set(await rm.allocated(2)) == {"job-2", "job-3"}
 
 
-async def test_only_an_orderly_stop_is_announced() -> None:
-    """An RM hears of a stop that is coming, and not of a crash."""
+async def test_only_a_stop_is_announced() -> None:
+    """An RM is informed of a stop in advance, and not of a crash."""
     async with serve(QUEUES) as server, FakeRM(server.target, retry=QUICK) as rm:
         await server.restart(crash=True)
         await rm.until(lambda: rm.client.stats.replayed == 2, "the second replay")
@@ -70,8 +70,8 @@ async def test_only_an_orderly_stop_is_announced() -> None:
         await rm.until(lambda: any(isinstance(event, Drained) for event in rm.events), "the announcement")
 
 
-async def test_a_server_that_is_down_knows_nothing_and_starts_once() -> None:
-    """A call that needs a running server reports that it is down; a second start or stop has no effect."""
+async def test_a_stopped_server_reports_that_it_is_down() -> None:
+    """A call to a stopped server reports that it is down; a second start or stop has no effect."""
     async with serve(QUEUES) as server:
         with pytest.raises(ValueError, match="the server is running"):
             await server.start()
@@ -93,7 +93,7 @@ async def test_a_server_that_is_down_knows_nothing_and_starts_once() -> None:
 
 
 async def test_streams_of_one_rm_are_dropped() -> None:
-    """The RM resumes its session without a replay, and the other RM notices nothing."""
+    """The RM resumes its session without a replay, and the other RM is unaffected."""
     async with (
         serve(QUEUES) as server,
         FakeRM(server.target, retry=QUICK) as rm,
@@ -109,7 +109,7 @@ async def test_streams_of_one_rm_are_dropped() -> None:
 
 
 async def test_one_of_three_streams_is_dropped() -> None:
-    """For an RM on the published interface one stream ends, and the others continue."""
+    """One stream of an RM on the published interface ends, and the others continue."""
     async with serve() as server, grpc.aio.insecure_channel(server.target) as channel:
         shim = Shim(channel)
         allocations, _, nodes = await shim.set_up()
@@ -123,8 +123,8 @@ async def test_one_of_three_streams_is_dropped() -> None:
 
 @pytest.mark.parametrize("towards", ["rm", "server"])
 @pytest.mark.parametrize("count", [1, 40, 400])
-async def test_a_connection_is_cut_in_the_middle(towards: str, count: int) -> None:
-    """After this number of bytes the connection breaks; in the end all is delivered, once."""
+async def test_a_connection_is_cut_in_a_message(towards: str, count: int) -> None:
+    """The connection breaks after this number of bytes; in the end everything is delivered once."""
     async with (
         serve(QUEUES) as server,
         Proxy(server.target) as proxy,
@@ -143,14 +143,14 @@ async def test_a_connection_is_cut_in_the_middle(towards: str, count: int) -> No
     ("count", "towards", "said"),
     [(0, "rm", "count is 0"), (1, "moon", "towards is 'moon'")],
 )
-def test_a_cut_says_what_it_cannot_do(count: int, towards: str, said: str) -> None:
-    """A count or side that cannot be is refused with its value."""
+def test_an_impossible_cut_is_refused(count: int, towards: str, said: str) -> None:
+    """An impossible count or side is refused with its value."""
     with pytest.raises(ValueError, match=said):
         Proxy().cut_after(count, towards=towards)
 
 
-async def test_a_line_that_is_held_loses_nothing() -> None:
-    """While nothing flows nothing is heard; afterwards everything is."""
+async def test_a_frozen_connection_loses_nothing() -> None:
+    """Nothing is received while a connection is frozen; afterwards everything is."""
     async with (
         serve(QUEUES) as server,
         Proxy(server.target) as proxy,
@@ -166,13 +166,13 @@ async def test_a_line_that_is_held_loses_nothing() -> None:
 
 
 async def test_an_rm_refuses_every_node() -> None:
-    """With `refusing` each check is refused for that reason, which explain has; then not."""
+    """With `refusing` each check is refused for that reason, which `explain` returns; without it none is."""
     async with serve() as server, FakeRM(server.target, predicates=lambda name, node: None) as rm:
         await rm.add_nodes(2)
         await rm.submit("job")
         rm.judge.refusing = "maintenance"
         await rm.ask("job")
-        # Neither the ask nor the refusal of its check needs to have reached the server yet.
+        # The ask and the refusal of its check may not have reached the server yet.
         answer: object = None
         async with asyncio.timeout(PATIENCE):
             while "maintenance" not in str(answer):
@@ -209,7 +209,7 @@ async def test_an_rm_answers_too_late(fail_mode: FailMode, count: int) -> None:
         await rm.until(lambda: len(rm.allocations) == count, "what the fail mode says")
 
 
-async def test_an_answer_that_takes_its_time_counts() -> None:
+async def test_a_late_answer_within_the_deadline_counts() -> None:
     """With a `delay` within the deadline the function's answer counts, at its time."""
     clock = VirtualClock()
     async with (
@@ -231,7 +231,7 @@ async def test_an_answer_that_takes_its_time_counts() -> None:
         assert await rm.allocated(1) == {"job-1": "node-2"}
 
 
-async def test_an_rm_that_does_not_read_hears_nothing_and_loses_nothing() -> None:
+async def test_an_rm_that_does_not_read_loses_nothing() -> None:
     """While `reading` is cleared no event is read; the server has sent them; afterwards all are received."""
     limits = Limits(events=1)
     async with serve() as server, FakeRM(server.target, limits=limits) as rm:
@@ -246,7 +246,7 @@ async def test_an_rm_that_does_not_read_hears_nothing_and_loses_nothing() -> Non
 
 
 async def test_an_rm_that_does_not_read_can_be_closed() -> None:
-    """A test that fails while nothing is read ends all the same."""
+    """A test that fails while nothing is read can still close the RM."""
     async with serve() as server:
         rm = FakeRM(server.target)
         async with rm:
@@ -258,7 +258,7 @@ async def test_an_rm_that_does_not_read_can_be_closed() -> None:
         assert rm.allocations == {"job-1": "node-1"}
 
 
-async def test_waiting_in_vain_says_once_for_each_reason_how_many_wait_for_it() -> None:
+async def test_a_failed_wait_lists_reasons_with_counts() -> None:
     """The error lists the pending asks with their explanations, the most frequent first."""
     async with serve(QUEUES) as server, FakeRM(server.target) as rm:
         await rm.add_nodes(1)
@@ -280,8 +280,8 @@ async def test_waiting_in_vain_says_once_for_each_reason_how_many_wait_for_it() 
         assert large.startswith("  large-1: pending: ")
 
 
-async def test_waiting_in_vain_for_very_much_says_what_is_left_out() -> None:
-    """The error has a few reasons, and the server is asked about some asks only."""
+async def test_a_failed_wait_for_very_many_asks_is_bounded() -> None:
+    """The error has a few reasons, for which the server explains only some asks."""
     counts = {"a": 3, "b": 2, "c": 5, "d": 1, "e": 10 * parts.EXPLAINED}
     queues = ", ".join(f"{{name: {name}, resources: {{max: {{vcore: 0}}}}}}" for name in counts)
     root = f"{{name: root, submitacl: '*', queues: [{queues}]}}"
@@ -303,8 +303,8 @@ async def test_waiting_in_vain_for_very_much_says_what_is_left_out() -> None:
     ]
 
 
-async def test_waiting_in_vain_for_a_server_that_is_gone_says_so() -> None:
-    """If the server is unavailable, the error of the wait says that, too."""
+async def test_a_failed_wait_reports_an_unavailable_server() -> None:
+    """If the server is unavailable, the error of the wait says so, too."""
     async with serve(QUEUES) as server, FakeRM(server.target, retry=QUICK) as rm:
         await rm.submit("job", queue="root.batch")
         await rm.ask("job", 1)

@@ -1,4 +1,4 @@
-"""Messages to the client beside answers: container states and events."""
+"""Messages to the client other than answers: container states and events."""
 
 import asyncio
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from support.peers.scripted import ScriptedStream, listening, scripted, served
 from support.peers.shim import connected, eventually, serving
 
 
-async def test_container_states_are_told_in_order() -> None:
-    """Every state arrives, in order and once, also while the function is busy or has failed."""
+async def test_container_states_arrive_in_order() -> None:
+    """Every state arrives, in order and once, even while the function is busy or has failed."""
     heard: list[ContainerState] = []
 
     async def note(states: Sequence[ContainerState]) -> None:
@@ -47,7 +47,7 @@ async def test_container_states_are_told_in_order() -> None:
 
 
 def events(first: int, count: int) -> Events:
-    """Events of an application, ids from `first` on."""
+    """Events of an application, with ids from `first` on."""
     record = si.EventRecord(
         type=si.EventRecord.APP,
         objectID="a",
@@ -61,7 +61,7 @@ def events(first: int, count: int) -> Events:
     return Events(first_id=first, records=[record] * count)
 
 
-async def test_events_come_with_their_ids() -> None:
+async def test_events_arrive_with_their_ids() -> None:
     """Each record has its own id, even after a gap, and its fields by the names of the wire."""
     heard: list[EventRecord] = []
 
@@ -86,8 +86,8 @@ async def test_events_come_with_their_ids() -> None:
     )
 
 
-async def test_names_of_a_newer_server_are_numbers() -> None:
-    """An unknown kind of event does not affect the others."""
+async def test_unknown_kinds_of_events_are_numbers() -> None:
+    """Unknown kinds of a newer server are numbers, and do not affect other events."""
     heard: list[EventRecord] = []
     newer = events(0, 1)
     newer.records[0].eventChangeDetail = 999  # type: ignore[assignment]
@@ -102,7 +102,7 @@ async def test_names_of_a_newer_server_are_numbers() -> None:
 
 
 async def test_events_beyond_the_limit_leave_a_gap() -> None:
-    """A function that is far behind loses the oldest lists, and the remaining ones are in order."""
+    """A function that is too slow loses the oldest lists, and gets the remaining ones in order."""
     may_go_on = asyncio.Event()
     heard: list[Sequence[int]] = []
 
@@ -120,8 +120,8 @@ async def test_events_beyond_the_limit_leave_a_gap() -> None:
     assert heard == [[1, 2], [7, 8], [9, 10]]
 
 
-async def test_a_stopped_feed_hands_over_nothing() -> None:
-    """After the end of the client its functions are not called any more."""
+async def test_a_closed_client_calls_no_function() -> None:
+    """After the end of the client its functions are not called."""
     heard: list[Sequence[int]] = []
     feed = ListFeed(heard.append)
     feed.put([1])
@@ -131,8 +131,8 @@ async def test_a_stopped_feed_hands_over_nothing() -> None:
     assert heard == []
 
 
-async def test_a_server_tells_the_events_that_it_lists(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A real server's events arrive from the registration on, with the ids that `State` has."""
+async def test_events_equal_those_of_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A real server's events arrive from the registration on, with the ids that `State` lists."""
     monkeypatch.setattr(session, "FEED_SECONDS", 0.02)
     heard: list[EventRecord] = []
     async with (

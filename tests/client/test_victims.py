@@ -1,4 +1,4 @@
-"""Questions to the client about victims of preemption, and the encoding of its answers."""
+"""Questions to the client about victims of preemption, and its encoded answers."""
 
 import threading
 from typing import Any
@@ -15,7 +15,7 @@ from support.peers.shim import eventually
 
 
 def asking(number: int = 1, **fields: Any) -> pb.PreemptionCheck:
-    """A check about two nodes for the ask `k`: two victims on `n1`, none needed on `n2`."""
+    """A check about two nodes for the ask `k`: two victims on `n1`, no victim needed on `n2`."""
     fields = {"deadline_milliseconds": 10_000, **fields}
     victims = [pb.Victim(application_id="b", allocation_key=key) for key in ("v1", "v2")]
     nodes = [
@@ -53,8 +53,8 @@ def fits(_: PredicateCheck) -> dict[str, str]:
     return {}
 
 
-def test_victims_are_judged_for_asks_with_predicates() -> None:
-    """Only an RM with the function is asked, and the function has no use without predicates."""
+def test_victims_are_judged_by_rms_with_predicates() -> None:
+    """Only an RM with the function is asked, and the function needs predicates."""
     with_it, without = Callbacks(predicates=fits, judge_victims=lambda _: {}), Callbacks(predicates=fits)
     assert [one.wire().predicates.judges_victims for one in (with_it, without)] == [True, False]
     with pytest.raises(ValueError, match="judge_victims needs predicates"):
@@ -100,14 +100,14 @@ async def test_a_check_is_answered_by_the_function() -> None:
         ("v1", "'v1': a position must be a whole number"),
     ],
 )
-def test_a_position_is_one_of_the_nodes(position: Any, text: str) -> None:
-    """Another position fails, as the function had raised: the error names node and value."""
+def test_an_invalid_position_is_a_failure(position: Any, text: str) -> None:
+    """Another position counts as a failure of the function; the error has node and value."""
     with pytest.raises(ValueError, match=f"^the position for node n1 is {text}"):
         preemption_answer(preemption_check(asking(), Cache()), {"n1": position})
 
 
 async def test_plain_functions_of_both_kinds_share_a_thread() -> None:
-    """They may share data about the nodes without a lock."""
+    """Plain functions of both kinds may share data about the nodes without a lock."""
     threads: list[int] = []
     got: list[UpdateRequest] = []
 

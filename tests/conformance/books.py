@@ -1,4 +1,4 @@
-"""The books of the server, as REST paths and calls of `State` report them."""
+"""The state of the server, as reported by REST paths and calls of `State`."""
 
 import asyncio
 from collections.abc import Mapping
@@ -15,14 +15,15 @@ from support.patience import PATIENCE
 from support.server.server_process import ServerProcess
 
 POLL = 0.02
-"""Seconds between two looks."""
+"""Seconds between two polls."""
 _METHODS = state_pb2.DESCRIPTOR.services_by_name["State"].methods_by_name
 
 
 async def wait_for(server: ServerProcess, what: Any, wanted: Mapping[str, Any]) -> None:
     """Poll until the answer matches. `what` is a path, or a call with its request.
 
-    Raises:     Failed: the answer never matched.
+    Raises:
+        Failed: The answer never matched.
     """
     found: object = "nothing"
     try:
@@ -59,7 +60,7 @@ async def _ask(server: ServerProcess, what: Any) -> tuple[int, Any]:
 
 
 def _judged(wanted: Mapping[str, Any], status: int, body: Any) -> tuple[bool, object]:
-    """Whether an answer matches, and the compared value."""
+    """True if an answer matches, and the compared value."""
     if status != wanted.get("status", 200):
         return False, f"{status}: {body}"
     found = values_at(wanted["at"], body) if "at" in wanted else body

@@ -8,7 +8,7 @@ from pathlib import Path
 from support.docs.pages import ROOT
 
 Build = Callable[[Path], Sequence[str]]
-"""Builds a peer in a folder unless it is there; returns the command that starts it."""
+"""Builds a peer in a folder unless it exists; returns the command that starts it."""
 
 GO_MODULE = ROOT / "clients" / "go"
 
@@ -33,4 +33,4 @@ def _go(folder: Path) -> Sequence[str]:
 
 
 LANGUAGES: Mapping[str, Build] = {"python": _python, "go": _go}
-"""The peers that are played. That in Go needs its tools."""
+"""The tested peers. The one in Go needs the tools of Go."""

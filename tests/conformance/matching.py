@@ -6,12 +6,12 @@ from typing import Any
 
 
 def matches(pattern: object, value: object) -> bool:
-    """Whether a value matches a pattern.
+    """True if a value matches a pattern.
 
-    A mapping asks for its own keys only, and an empty one for an empty one. ``{matches: TEXT}``
-    asks for a text in which the regular expression is found, ``{one_of: LIST}`` for a value that
-    one of the patterns fits, and ``{any_order: LIST}`` for a list that is this one in any order.
-    Everything else must be equal.
+    A mapping only compares its own keys, and an empty mapping matches an empty one. ``{matches: TEXT}``
+    matches a text in which the regular expression is found, ``{one_of: LIST}`` a value that matches one of
+    the patterns, and ``{any_order: LIST}`` a list with these items in any order. Everything else must be
+    equal.
     """
     match pattern:
         case {"matches": str(expression), **others} if not others:
@@ -35,7 +35,7 @@ def matches(pattern: object, value: object) -> bool:
 
 
 def _same_items(wanted: Sequence[object], found: Sequence[object]) -> bool:
-    """Whether every pattern matches an item of its own, without a remainder."""
+    """True if every pattern matches an item of its own, and no item remains."""
     left = list(found)
     for pattern in wanted:
         fit = next((item for item in left if matches(pattern, item)), None)
@@ -48,7 +48,7 @@ def _same_items(wanted: Sequence[object], found: Sequence[object]) -> bool:
 def values_at(path: str, document: Any) -> Any:
     """The value at a path of names joined by dots.
 
-    Lists on the way are iterated, so that the result is a list. A missing value is None.
+    A list on the path contributes all of its items, so that the result is a list. A missing value is None.
     """
     name, _, rest = path.partition(".")
     if isinstance(document, list):

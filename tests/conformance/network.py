@@ -1,4 +1,4 @@
-"""The network between a peer and the server: it breaks, freezes, and breaks at random."""
+"""The network between a peer and the server, which breaks and freezes on request or at random."""
 
 import asyncio
 import random
@@ -10,22 +10,22 @@ class Network(Relay):
     """A proxy of one peer that counts the bytes it passes on."""
 
     def __init__(self, upstream: str, seed: int) -> None:
-        """Derive everything random from the seed."""
+        """Derive all random numbers from the seed."""
         super().__init__(upstream)
         self._random = random.Random(seed)
         self._between = (0, 0)
-        """The fewest and most bytes that a connection may carry while there are cuts to come."""
+        """The minimum and maximum of bytes that a connection may carry before its cut."""
         self._to_come = 0
-        """How many connections are still to be cut."""
+        """The number of connections that are still to be cut."""
         self._left: int | None = None
-        """Bytes until the next cut; None while none is to come."""
+        """Bytes until the next cut; None if none is planned."""
         self.cuts = 0
-        """How many connections were cut since `cut_after`."""
+        """The number of cuts since `cut_after`."""
         self._flows = asyncio.Event()
-        """Set while the connections that open now pass on what they carry."""
+        """Set while the open connections pass data on."""
         self._flows.set()
         self._frozen: list[asyncio.Event] = []
-        """Those of the connections that were frozen."""
+        """The events of the frozen connections."""
 
     def cut_after(self, fewest: int, most: int, times: int) -> None:
         """Cut connections this number of times, each after a random number of bytes in the range."""

@@ -15,7 +15,7 @@ Event = Mapping[str, Any]
 
 
 class Failed(AssertionError):
-    """The error that a peer, or the server, did not meet an expectation of the scenario."""
+    """A peer, or the server, did not meet an expectation of the scenario."""
 
 
 class Peer:
@@ -30,9 +30,9 @@ class Peer:
         self._told = 0
         self._answers: dict[int, Event] = {}
         self.events: list[Event] = []
-        """All events, in the order in which they came."""
+        """All events in the order of their arrival."""
         self._taken: set[int] = set()
-        """Of which events an expectation was met."""
+        """The events that have met an expectation."""
         self._came = asyncio.Event()
         self._ended = False
 
@@ -94,10 +94,10 @@ class Peer:
         before: Event | None = None,
         patience: float = PATIENCE,
     ) -> None:
-        """Wait for all of these, each an event of its own that was not expected before.
+        """Wait for events that match these patterns, none of which was expected before.
 
-        With `before` they must precede that event, which is waited for. The wait is `patience` seconds at
-        most.
+        With `before` they must precede that event, for which it waits, too. The wait takes at most `patience`
+        seconds.
         """
         left = deque(wanted)
         limit: int | None = None
@@ -136,14 +136,14 @@ class Peer:
         return False
 
     def check_absent(self, patterns: Sequence[Event], since: int = 0) -> None:
-        """Raises Failed if an event from that number on matches one of the patterns."""
+        """Raise Failed if an event from that number on matches one of the patterns."""
         for event in self.events[since:]:
             for pattern in patterns:
                 if matches(pattern, event):
                     raise Failed(f"{self.name}: {event} must not come ({pattern})")
 
     def check_once(self, pattern: Event, by: str) -> None:
-        """Raises Failed if two matching events have the same value of that field."""
+        """Raise Failed if two matching events have the same value of that field."""
         seen = set()
         for event in self.events:
             if matches(pattern, event):

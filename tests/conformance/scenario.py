@@ -25,7 +25,7 @@ VERBS: Mapping[str, frozenset[str]] = {
     "members": frozenset({"member"}),
     "state": frozenset({"at", "is", "count", "status"}),
 }
-"""What begins a step, and what else the step may say; a `do` and a `connect` may say anything."""
+"""The verbs of steps, and the other fields of each; `do` and `connect` may have any fields."""
 FREE = frozenset({"connect", "do"})
 
 
@@ -38,7 +38,7 @@ class Step:
     """One step: its verb, the verb's argument, and the other fields."""
 
     place: str
-    """Where it stands, such as ``steps[3]``."""
+    """The place in the file, such as ``steps[3]``."""
     verb: str
     given: Any
     rest: Mapping[str, Any]
@@ -51,15 +51,15 @@ class Scenario:
     name: str
     about: str
     seeds: tuple[int, ...]
-    """Each is a run of its own. A scenario that draws nothing by lot has the one seed 0."""
+    """Each seed is a run of its own. A scenario without random actions has the one seed 0."""
     tls: bool
-    """Whether the server wants certificates; every peer shows the one of RM rm1."""
+    """True if the server requires certificates; every peer presents that of the RM rm1."""
     members: int
-    """How many servers share the RMs; 1 for a server that is alone."""
+    """The number of servers that share the RMs; 1 for a single server."""
     completing: float
-    """For how many seconds applications are Completing; 0 for as long as usual."""
+    """Seconds for which applications are Completing; 0 for the default."""
     peers: Mapping[str, Mapping[str, Any]]
-    """By name: what its first command says beside the target."""
+    """The fields of each peer's first command, by name, without the target."""
     steps: tuple[Step, ...]
 
 

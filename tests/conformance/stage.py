@@ -23,26 +23,26 @@ from support.server.server_process import ForkedServer
 from support.server.settings_file import settings_file
 
 QUICK = {"initial_ms": 20, "maximum_ms": 200}
-"""How soon peers connect again: a scenario breaks connections more often than real life."""
+"""The short waits of reconnecting peers, because scenarios break connections often."""
 QUEUES = config("[{name: default}]")
-"""The queues of a peer whose scenario does not name any."""
+"""The queues of a peer whose scenario names none."""
 FILES = ROOT / "tests" / "data" / "tls"
 MUTUAL = (
     *("--tls-cert", str(FILES / "server.pem"), "--tls-key", str(FILES / "server.key")),
     *("--tls-client-ca", str(FILES / "ca.pem")),
-    # The books are read over plain HTTP.
+    # The server's state is read over plain HTTP.
     "--http-insecure",
 )
-"""How the server is started if it wants certificates."""
+"""The options of a server that requires certificates."""
 IDENTITIES = {"rm_identities": {"rm1": ["spiffe://test/rm"]}}
 CERTIFICATE = {
     "ca": str(FILES / "ca.pem"),
     "cert": str(FILES / "rm.pem"),
     "key": str(FILES / "rm.key"),
 }
-"""What peers show then."""
+"""The certificate of peers for such a server."""
 SHOWN = 80
-"""Lines of what was said that a failure shows."""
+"""The number of output lines in a failure."""
 ACTIONS = ("start", "kill", "stop")
 
 
@@ -54,7 +54,7 @@ class Stage:
         self._scenario = scenario
         self._seed = seed
         self._program = program
-        # A peer without a goodbye would delay the end of the server by this time.
+        # A peer without a goodbye would delay the end of the server for this time.
         drain = 10 * PATIENCE
         self._store = EtcdServer() if scenario.members > 1 else None
         flags = list(MUTUAL if scenario.tls else ())
@@ -91,7 +91,7 @@ class Stage:
         """Play every step, then end the peers and check the forbidden events.
 
         Raises:
-            Failed: with the step, the reason, and the last output.
+            Failed: An expectation was not met; the error has the step, the reason, and the last output.
         """
         place = "start"
         async with AsyncExitStack() as stack:
@@ -167,7 +167,7 @@ class Stage:
         await peer.start(self._program, first)
 
     async def _do(self, step: Step) -> None:
-        """Give a command, and check the answer against `error` and `or_event`."""
+        """Send a command to a peer, and check the answer against `error` and `or_event`."""
         rest = dict(step.rest)
         peer = self._peer(step)
         rest.pop("peer", None)
@@ -203,7 +203,7 @@ class Stage:
     # ---- Server and network ----
 
     async def _act(self, step: Step) -> None:
-        """Start, kill or stop a server; a restarted one listens on the same ports."""
+        """Start, kill or stop a server; a restarted server listens on the same ports."""
         server = self._servers[step.rest.get("member", 1) - 1]
         match step.given:
             case "start":
@@ -221,7 +221,7 @@ class Stage:
                 raise Failed(f"server: one of {', '.join(ACTIONS)} was expected, not {other!r}")
 
     async def _disturb(self, step: Step) -> None:
-        """Break, freeze or thaw the connections of a peer, or cut them at random until it is calm."""
+        """Break, freeze or thaw the connections of a peer, or cut them at random until `calm`."""
         network = self._network(step)
         match step.given:
             case "break":
@@ -241,7 +241,7 @@ class Stage:
                 raise Failed(f"network: nobody knows {other!r}")
 
     async def _steer(self, step: Step) -> None:
-        """Drain a member, or end its drain; or wipe the store that the members share."""
+        """Drain a member, or end its drain; or wipe the store of the members."""
         assert self._store is not None, "a scenario with `members` has a store"
         if step.given == "wipe":
             await asyncio.to_thread(self._store.wipe)
@@ -252,7 +252,7 @@ class Stage:
             await AdminStub(channel).DrainMember(request, wait_for_ready=True, timeout=PATIENCE)
 
     async def _acquaint(self) -> None:
-        """Wait until the members see each other; a single member would serve all RMs, drained or not."""
+        """Wait until the members see each other, because a member that sees no others serves all RMs."""
         for server in self._servers:
             async with grpc.aio.insecure_channel(server.target) as channel, asyncio.timeout(PATIENCE):
                 while True:
@@ -262,5 +262,5 @@ class Stage:
                     await asyncio.sleep(books.POLL)
 
     async def _state(self, step: Step) -> None:
-        """Poll the books of the server until they match the step."""
+        """Poll the state of the server until it matches the step."""
         await books.wait_for(self._server, step.given, step.rest)

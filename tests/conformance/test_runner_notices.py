@@ -1,4 +1,4 @@
-"""The runner of the scenarios detects faults of a client, by peers that only print lines."""
+"""The runner of the scenarios detects faults of a client; here peers only print lines."""
 
 import json
 import sys
@@ -55,7 +55,7 @@ async def test_a_step_has_its_own_time() -> None:
 
 
 async def test_an_event_meets_one_expectation() -> None:
-    """Events are found in any order, those between are kept, and none meets two expectations."""
+    """Events are found in any order, others are kept, and no event meets two expectations."""
     peer = await saying(K1, FINAL, K2)
     await peer.expect([K2, K1])
     await peer.expect([{"event": "final"}])
@@ -64,7 +64,7 @@ async def test_an_event_meets_one_expectation() -> None:
 
 
 async def test_a_forbidden_event_fails() -> None:
-    """A forbidden event fails, unless it came before it was forbidden."""
+    """A forbidden event fails, unless it precedes the prohibition."""
     peer = await saying(K1, K2)
     peer.check_absent([{"key": "k1"}], since=1)
     with pytest.raises(Failed, match="must not come"):
@@ -72,7 +72,7 @@ async def test_a_forbidden_event_fails() -> None:
 
 
 async def test_a_repeated_allocation_fails() -> None:
-    """Two allocations of one key are detected, on different nodes as well."""
+    """Two allocations of one key are detected, even on different nodes."""
     peer = await saying(K1, K2, {**K1, "node": "n2"})
     peer.check_once({"event": "final"}, "error")
     with pytest.raises(Failed, match="came twice"):
@@ -80,7 +80,7 @@ async def test_a_repeated_allocation_fails() -> None:
 
 
 async def test_an_ended_peer_is_not_waited_for() -> None:
-    """Neither an answer nor an event is waited for once the peer has ended."""
+    """The runner waits neither for an answer nor for an event of a peer that has ended."""
     peer = await saying(K1)
     with pytest.raises(Failed, match="has ended"):
         await peer.tell({"do": "nodes", "nodes": []})
@@ -121,7 +121,7 @@ def test_patterns_match_as_documented(pattern: Any, value: Any, *, fits: bool) -
 
 
 def test_paths_collect_from_lists() -> None:
-    """A path collects from the items of a list, and finds nothing in an empty one."""
+    """A path collects values from the items of a list, and finds nothing in an empty list."""
     document = {"apps": [{"keys": ["a", "b"]}, {"keys": ["c"]}]}
     assert values_at("apps.keys", document) == ["a", "b", "c"]
     assert values_at("apps.names.first", {"apps": None}) is None

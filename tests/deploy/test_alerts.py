@@ -1,4 +1,4 @@
-"""Alerts have problem, severity and remedy, and a test in which each fires."""
+"""Each alert has a problem, a severity, a remedy, and a test in which it fires."""
 
 import subprocess
 from pathlib import Path

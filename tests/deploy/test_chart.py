@@ -362,7 +362,7 @@ def test_the_check_of_objects_detects_mistakes(old: str, new: str, message: str,
     assert message in done.stderr
 
 
-def test_the_composition_is_valid(tmp_path: Path) -> None:
+def test_the_compose_file_is_valid(tmp_path: Path) -> None:
     """The composition is checked by the published specification, which refuses unknown keys."""
     for name in ("docker-compose.yml", "docker-compose.members.yml"):
         done = check("compose", ROOT / name)

@@ -1,4 +1,4 @@
-"""The composition: all that it refers to exists, its commands are valid, and ports are local."""
+"""The compose file: everything it refers to exists, its commands are valid, and ports are local."""
 
 import re
 from pathlib import Path
@@ -102,7 +102,7 @@ def test_written_files_have_a_place(name: str, written: list[str]) -> None:
 
 
 def test_no_key_is_in_the_checkout() -> None:
-    """Keys are generated where they are used; the folders of the composition have none."""
+    """Keys are generated where they are used; the folders of the compose file have none."""
     files = [path for path in (ROOT / "deploy").rglob("*") if path.is_file()]
     files = [path for path in files if path.suffix not in (".pyc", ".whl")]
     assert not [path for path in files if path.suffix in (".key", ".pem", ".crt", ".p12")]

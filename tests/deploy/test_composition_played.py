@@ -1,4 +1,4 @@
-"""The composition runs with its own commands: it schedules, and Prometheus scrapes it."""
+"""The services of the compose file run with their own commands, and Prometheus scrapes them."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.needs("opens
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def play(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Play]:
-    """The certificates, core and RMs of the composition, with allocations."""
+    """The certificates, core and RMs of the compose file, with allocations."""
     async with Play(tmp_path_factory.mktemp("composition")) as play:
         assert await play.certificates() == ("certificates: made for core batch services research operator\n")
         await play.core()
@@ -75,7 +75,7 @@ async def test_certificates_are_generated_once(play: Play) -> None:
 
 @pytest.mark.parametrize("damage", ["other authority", "missing key", "another name"])
 async def test_certificates_are_of_one_authority(damage: str, tmp_path: Path) -> None:
-    """Incomplete or missing certificates are generated anew, all of one authority."""
+    """If certificates are incomplete or missing, all are generated again, of one authority."""
     async with Play(tmp_path) as play:
         await play.certificates()
         folder = tmp_path / "tls"
@@ -100,7 +100,7 @@ async def test_the_dashboard_is_generated(play: Play) -> None:
 
 
 async def test_commands_run_as_the_operator(play: Play) -> None:
-    """`docker compose exec core licorne ...` is the operator, and the server's name is right."""
+    """`docker compose exec core licorne ...` runs as the operator, and verifies the server's name."""
     core = services()["core"]
     shown = json.loads(await play.run(core, *LICORNE, "rms", "-o", "json"))["rms"]
     assert {rm["rmId"]: rm["connected"] for rm in shown} == {
@@ -126,7 +126,7 @@ async def test_configurations_survive(play: Play) -> None:
 
 @pytest.mark.promtool
 async def test_prometheus_has_data(play: Play) -> None:
-    """Prometheus of the composition scrapes the core, and panels of the dashboard have lines."""
+    """Prometheus of the compose file scrapes the core, and panels of the dashboard have lines."""
     url = await prometheus(play)
     await until(["up"], lambda: health(url))
     rules = json.loads(await get(f"{url}/api/v1/rules?type=alert"))["data"]["groups"]
@@ -149,7 +149,7 @@ async def health(url: str) -> list[str]:
 
 
 async def prometheus(play: Play) -> str:
-    """Start Prometheus with the composition's command; returns its address."""
+    """Start Prometheus with the command of the compose file; return its address."""
     service = dict(services()["prometheus"])
     folder = play.folder / "mounted"
     folder.mkdir()

@@ -9,7 +9,7 @@ from support.deployment import alerts, dashboard, panels, queries, targets
 from support.docs.pages import ROOT
 
 UNITS = {"bool_yes_no", "bytes", "h", "ops", "percentunit", "s", "short"}
-"""Units that Grafana knows, as far as they are used."""
+"""The units of Grafana that the dashboard uses."""
 
 ROWS = [
     "At a glance", "Overview", "Queues", "Users and groups", "Nodes", "Sessions and RPC", "Latency",
@@ -21,7 +21,7 @@ FIRST = {
     "What is wrong", "Starving queues", "Ask to allocation, p99", "Reserved nodes", "RMs without a session",
     "Waiting asks",
 }  # fmt: skip
-"""What is asked first when something is wrong: the numbers at the top."""
+"""The first panels for an incident: the numbers at the top."""
 
 
 def test_all_rows_have_panels() -> None:

@@ -1,4 +1,4 @@
-"""The image, built and run as documented, and the composition with it, by podman."""
+"""The image, built and run as documented, and the compose file with it, by podman."""
 
 import json
 import os
@@ -21,7 +21,7 @@ from support.patience import PATIENCE
 pytestmark = [pytest.mark.image, pytest.mark.timeout(2 * BUILD_SECONDS)]
 
 BASE = os.environ.get("BASE") or "localhost/licorne-base"
-"""What the image is made from; what is of this machine is made of Debian's packages before."""
+"""The base of the image, by default one that was made here from Debian's packages."""
 WHEELS = os.environ.get("WHEELS", "")
 """A folder with the compiled server; without one, the build of the image compiles it."""
 PORTS = (7070, 9080)
@@ -126,8 +126,8 @@ def test_an_rm_in_another_container_gets_allocations(engine: Podman, core: str) 
     until(lambda: gauge(engine, core, r'licorne_allocations\{.*rm="batch".*\}'))
 
 
-def test_the_server_stops_in_order(engine: Podman, core: str) -> None:
-    """On SIGTERM the server drains and exits successfully in time, and is not killed."""
+def test_the_server_drains_at_sigterm(engine: Podman, core: str) -> None:
+    """On SIGTERM the server drains and exits with 0 in time, and is not killed."""
     engine("stop", core)
     state = engine.inspect(core)["State"]
     assert (state["Status"], state["ExitCode"], state["OOMKilled"]) == ("exited", 0, False)
@@ -156,7 +156,7 @@ def composed(engine: Podman, service: str) -> str:
     return engine("ps", "--all", "--quiet", "--filter", label, "--filter", own)
 
 
-def test_the_composition_runs(engine: Podman, composition: Callable[..., str]) -> None:
+def test_the_compose_file_runs(engine: Podman, composition: Callable[..., str]) -> None:
     """Certificates are made; an RM shows its own to the core and gets allocations; ports answer."""
     composition("up", "--detach", "--no-build", "core", "batch")
     core = composed(engine, "core")
@@ -170,8 +170,8 @@ def test_the_composition_runs(engine: Podman, composition: Callable[..., str]) -
     assert engine.inspect(core)["HostConfig"]["Memory"] == 2**30
 
 
-def test_the_composition_is_removed_completely(engine: Podman, composition: Callable[..., str]) -> None:
-    """The composition is removed with containers, networks and volumes."""
+def test_the_compose_file_is_removed_completely(engine: Podman, composition: Callable[..., str]) -> None:
+    """Compose removes its containers, networks and volumes."""
     composition("up", "--detach", "--no-build", "core")
     composition("down", "--volumes")
     assert engine("ps", "--all", "--quiet", "--filter", f"label=com.docker.compose.project={PROJECT}") == ""

@@ -36,7 +36,7 @@ FOUND = objects((PLAIN / "licorne.yaml").read_text("utf-8"))
 
 
 def test_arguments_are_valid(tmp_path: Path) -> None:
-    """The real command accepts them: TLS, client authorities, and plain HTTP for metrics only."""
+    """The server's own command accepts the arguments: TLS, client authorities, and plain HTTP for metrics."""
     read = settings(FOUND, tmp_path)
     assert read.tls is not None
     assert read.tls.client_ca is not None
@@ -79,7 +79,7 @@ def test_files_are_mounted(tmp_path: Path) -> None:
     assert not unmounted(FOUND)
     writable = {path for path, mount in mounted.items() if not mount.get("readOnly")}
     assert writable == {str(settings(FOUND, tmp_path).state_dir), "/tmp"}
-    # A part of a folder that is mounted by itself would never get a change.
+    # A file that is mounted by itself, without its folder, would never get a change.
     assert not any("subPath" in mount for mount in mounted.values())
 
 

@@ -1,4 +1,4 @@
-"""The composition of members: its commands start, and members find each other and their store."""
+"""The compose file of members: its commands start, and members find each other and their store."""
 
 from typing import Any
 
@@ -23,8 +23,8 @@ def settings(service: dict[str, Any]) -> Settings:
     return read
 
 
-def test_members_share_the_etcd_of_the_composition() -> None:
-    """Each names the etcd of the composition at its port, and all have one prefix."""
+def test_members_share_the_etcd_of_the_compose_file() -> None:
+    """Each member names the etcd of the compose file at its port, and all have one prefix."""
     found = {settings(service).coordination for service in MEMBERS.values()}
     stores = {(store.hosts, store.prefix) for store in found if store is not None}
     assert stores == {(("etcd:2379",), "licorne")}

@@ -14,11 +14,9 @@ ELSEWHERE = {
     "licorne_worker_scraped",
     "licorne_queue_reserved",
 }
-"""What Prometheus itself makes of a scrape, and what only a server with TLS, workers or reservations has.
-
-That workers have theirs is tested in `server/assembly/workers`, reservations in
-`server/http/test_metrics.py`.
-"""
+"""Metrics that Prometheus itself adds to a scrape, and those that only a server with TLS, workers or
+reservations has. Workers are tested in `server/assembly/workers`, reservations in
+`server/http/test_metrics.py`."""
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

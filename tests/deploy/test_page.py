@@ -21,15 +21,15 @@ SECTIONS = {
     "Budgets": {"budget", "resource"},
     "Server": set[str](),
 }
-"""The tables of metrics, and the labels that all in them have."""
+"""The tables of metrics, and the labels that all metrics in a table have."""
 
 OF_NO_RM = ("_max", "_max_bytes")
-"""What names end with in the table of RMs that have no RM: bounds that all have."""
+"""The ends of names without RM in the table of RMs: bounds that all RMs have in common."""
 
 ONLY_WITH_TLS = {"licorne_tls_certificate_end_timestamp_seconds"}
-"""What the server of these tests does not have; `tests/server/security/test_tls.py` does."""
+"""A metric that the server of these tests lacks; `tests/server/security/test_tls.py` tests it."""
 ONLY_WITH_MEMBERS = {"licorne_budget_slice", "licorne_budget_overdraft"}
-"""`tests/server/http/test_budget_metrics.py` has them."""
+"""Metrics that `tests/server/http/test_budget_metrics.py` tests."""
 
 NAMED_QUEUE = re.compile(r"yunikorn_root_.*_queue_(app|resource|container)|yunikorn_root_queue_.*")
 

@@ -30,7 +30,7 @@ def test_rules_are_valid() -> None:
 
 
 def test_alerts_fire_when_they_should() -> None:
-    """Each alert fires for an instance in trouble, after its time, and for no other."""
+    """Each alert fires for an unhealthy instance, after its time, and for no other."""
     code, said = promtool("test", "rules", "alerts_test.yml")
     assert code == 0, said
 

@@ -14,7 +14,7 @@ FILE = ROOT / ".github/workflows/release.yml"
 TEXT = FILE.read_text("utf-8")
 ACCOUNTS = Page("docs/contributing.md")
 MADE = ("dist/", ".venv/", "files", "packages", "wheels", "image.cdx.json")
-"""What begins so is made by the steps themselves."""
+"""Beginnings of paths that the steps themselves create."""
 
 
 def jobs() -> dict[str, Any]:

@@ -23,7 +23,7 @@ PACKAGES = {
     "licorne_cli": {"licorne_cli"},
     "licorne_server": {"licorne_core", "licorne_server"},
 }
-"""What a pure wheel has, beside its own metadata."""
+"""The packages of a pure wheel, without its metadata."""
 OF_CLIENT = {
     "licorne-client",
     "googleapis-common-protos",
@@ -45,7 +45,7 @@ OF_COMMAND_LINE = OF_CLIENT | {
     "rich",
     "textual",
 }
-"""All that comes with them. More of it makes an installation slower."""
+"""All dependencies of the command line. Each further one makes an installation slower."""
 OF_SERVER = {"serve", "demo", "fake-rm", "validate-config"}
 SECONDS = 240
 
@@ -111,11 +111,10 @@ def installed(run: Environment) -> set[str]:
 
 
 def test_wheels_have_the_shipped_modules_only() -> None:
-    """One pure wheel for each distribution, and one compiled one; no tools, no tests.
+    """Each distribution has one pure wheel, the server also a compiled one, without tools and tests.
 
-    No two in one folder have one version: pip would refuse to install them together. The transport, which
-
-    is built where cargo is installed, has one module.
+    No two in one folder have one version, which pip would refuse to install together. The transport, which is
+    built where cargo is installed, has one module.
     """
     wheels = {path: ZipFile(path).namelist() for path in (*DIST.glob("*.whl"), *PURE.glob("*.whl"))}
     assert len({(path.parent, path.name.partition("-")[0]) for path in wheels}) == len(wheels)

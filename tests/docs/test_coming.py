@@ -75,7 +75,7 @@ HERE: dict[str, Callable[[], object]] = {
     "`parent: false` with children": lambda: warns(
         partition(queues="[{name: a, parent: false, queues: [{name: b}]}]")
     ),
-    "a maximum of nothing but zeros": lambda: (
+    "a maximum with only zeros": lambda: (
         only(load(partition(queues="[{name: a, resources: {max: {vcore: 0}}}, {name: b}]")))
         .root.queues[0]
         .max
@@ -103,7 +103,7 @@ ELSEWHERE = {
         "tests/standard/placement/transcripts/fallback.txt",
         "submit recovery-by-name queue=root.@recovery@",
     ),
-    "a bad second partition in an update": (
+    "an invalid second partition in an update": (
         "tests/scenarios/reload_settings.txt",
         "A problem in a second partition: the first is not changed either.",
     ),

@@ -60,10 +60,10 @@ def test_every_output_format_is_on_the_page() -> None:
 
 MENTIONED = """bench, context, config plan, config diff, config apply, replay, simulate, why, validate-config,
 rms forget, apps plan, serve --http, simulate --policy""".replace("\n", " ").split(", ")
-"""Commands that pages name without what they need."""
+"""Commands that pages mention without their arguments."""
 FORMS = {"ACTION", "COMMAND", "SCENARIO", "SHELL", "--help"}
 BEHIND = re.compile(r" [&>].*| N\b")
-"""What the shell does, and what stands for a number."""
+"""Parts of lines for the shell, and placeholders of numbers."""
 
 
 def command_lines(page: Page) -> Iterator[list[str]]:

@@ -12,7 +12,7 @@ from support.docs.pages import Page, code_spans
 
 PAGE = Page("docs/decisions.md")
 FEWEST = 5
-"""Policies of each table."""
+"""The minimum of policies in each table."""
 MADE = re.compile(r"<!-- made: (?P<name>[a-z]+) -->\n(.*?)<!-- end -->", re.DOTALL)
 CELL = re.compile(r"[0-9][0-9,.]*( ?(d|h|m|s|%))?( [0-9]+(h|m|s))?")
 

@@ -37,10 +37,10 @@ NOT_RUN = {
     "docs/kubernetes.md": 4,
     "docs/running.md": 1,
 }
-"""How many blocks of a page are not run. Each says why, and this many are known."""
+"""The number of blocks of a page that are not run. Each has its reason on the page."""
 
 TOLD = ("docs/tutorial.md", "docs/tls.md")
-"""Pages whose commands belong together; each has a test of its own that runs them in order."""
+"""Pages whose commands depend on each other; each has a test that runs them in order."""
 
 OF_THE_CLIENT = ("clients/README.md", "docs/python-client.md")
 QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: batch}]}]}]"
@@ -208,11 +208,11 @@ FIRST_PAGE = {
     if block.page not in TOLD
     for words in reversed(commands(block))
 }
-"""That of each command, which is tried once however many pages have it."""
+"""The first page of each command, which is run once however many pages have it."""
 
 
 def marks(words: Sequence[str]) -> Iterator[pytest.MarkDecorator]:
-    """The requirements of a command: etcd for members, OpenSSL for certificates, time for benches."""
+    """The requirements of a command: etcd for members, OpenSSL for certificates, a slow test for benches."""
     if words[:2] == ("licorne", "members") or any(word.startswith("etcd://") for word in words):
         yield pytest.mark.needs("etcd")
     if words[:2] == ("sh", "deploy/certificates.sh"):
@@ -229,7 +229,7 @@ def marks(words: Sequence[str]) -> Iterator[pytest.MarkDecorator]:
     ],
 )
 def test_commands_run(words: list[str], shell: Shell) -> None:
-    """Every command on a page succeeds, as far as it can run here."""
+    """Every command on a page succeeds, except for those that can only be parsed here."""
     match words:
         case ["licorne", *rest]:
             shell.licorne(rest)

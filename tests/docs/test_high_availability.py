@@ -17,7 +17,7 @@ from support.patience import PATIENCE
 @pytest.mark.slow
 @pytest.mark.needs("etcd")
 def test_the_block_on_the_page_works(tmp_path: Path) -> None:
-    """An RM with the address of one member is served by the other one after the first was killed."""
+    """An RM that knows the address of one member is served by the other after the first was killed."""
     [block] = [block for block in Page("docs/high-availability.md").blocks() if block.why_not]
     told = ("2379", "2380", "7070", "7071", "9080", "9081")
     ports = dict(zip(told, map(str, free_ports(len(told))), strict=True))

@@ -26,19 +26,19 @@ CONFINED = (
     "ProtectHostname", "ProtectKernelLogs", "ProtectKernelModules", "ProtectKernelTunables",
     "RemoveIPC", "RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID",
 )  # fmt: skip
-"""Directives that only turn something off."""
+"""Directives that only disable something."""
 READ_BY_LIBRARIES = {"COLUMNS", "GRPC_VERBOSITY"}
 
 
 def test_the_page_has_bounds_and_the_number_of_flags() -> None:
-    """Bounds of one RM are keys, and the number of flags is that of the parser."""
+    """The page has the keys for bounds of one RM, and the number of flags of the parser."""
     rows = Page("docs/bounds.md").table("How much may an RM have?")
     assert all(f"bounds.{name}" in KEYS for row in rows for name in code_spans(row[0]))
     assert f"lists the {len(FLAGS) + 1} flags" in SERVING.path.read_text(encoding="utf-8")
 
 
 def assigned(node: ast.Assign) -> Iterator[tuple[str, object]]:
-    """The names to which a constant is assigned, with it."""
+    """The names that an assignment gives constants, each with its constant."""
     for target in node.targets:
         pairs = [(target, node.value)]
         if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
@@ -49,7 +49,7 @@ def assigned(node: ast.Assign) -> Iterator[tuple[str, object]]:
 
 
 def asked_for(tree: ast.Module) -> Iterator[str]:
-    """The names that a file reads from the environment."""
+    """The names of environment variables that a file reads."""
     constants = dict(pair for node in tree.body if isinstance(node, ast.Assign) for pair in assigned(node))
     for node in ast.walk(tree):
         match node:
@@ -146,8 +146,8 @@ def test_the_page_has_the_number_of_open_files() -> None:
     assert f"{files_for_all():,}" in row[1]
 
 
-def test_the_container_is_that_of_the_composition() -> None:
-    """The Docker command has the restrictions of the composition, and valid arguments."""
+def test_the_docker_command_equals_the_compose_file() -> None:
+    """The Docker command on the page has the restrictions of the compose file, and valid arguments."""
     [block] = [block for block in INSTALLING.blocks() if "docker run" in block.text]
     words = shlex.split(block.text.replace("\\\n", " "))
     compose = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))

@@ -39,7 +39,7 @@ SECTIONS = {
     "Limit": ("partitions.queues.limits", keys.LIMIT),
     "Placement rule": ("partitions.placementrules", keys.RULE),
 }
-# A value of another kind for each kind, and the parser's message that asks for the right kind.
+# A value of another kind for each kind, and the parser's message with the right kind.
 OTHERS: dict[Kind, tuple[object, str]] = {
     Kind.TEXT: ([], "expected a text"),
     Kind.FLAG: (7, "expected true or false"),
@@ -58,14 +58,14 @@ PROPERTY_VALUES = (
 )
 # The same for the extra configuration, where a name may be any logger.
 EXTRA_VALUES = ("true", "false", "7", "7s", "debug")
-# Files that parse, store or show a key.
+# The files that parse, store or display a key.
 ONLY_SHOWING = ("config", "views", "reports.py")
-# The fields of the keys that are checked only.
+# The fields of keys that are parsed without an effect.
 CHECKED = {
     "usergroupresolver.type": "user_group_resolver",
     "health.checkInterval": "health_interval",
 }
-# The fields of some of the other keys.
+# The fields of keys whose names differ.
 WORKING = {"preemption_enabled", "switches", "node_sort", "child_template"}
 
 

@@ -12,7 +12,7 @@ from support.server.http_site import routes
 
 REST = Page("docs/rest.md")
 PARTITION = "/ws/v1/partition/{p}"
-"""What the table of paths leaves out."""
+"""The beginning of a path that the table leaves out."""
 
 METHODS = ("GET", "POST")
 
@@ -43,7 +43,7 @@ def shown() -> set[tuple[str, str]]:
 
 
 def is_below(path: str, place: str) -> bool:
-    """True for the path itself; a path that ends with dots has all paths below it."""
+    """True for the place itself, and for all paths below a place that ends with dots."""
     return path == place or (place.endswith("/…") and f"{path}/".startswith(place[:-1]))
 
 

@@ -66,7 +66,7 @@ RAISING = {
     "FairLock": 1,
     "refusing": 1,
 }
-"""Functions that make an error with a reason, and where among their arguments the reason is."""
+"""Functions that create an error with a reason, and the position of the reason in their arguments."""
 
 
 def parsed(*folders: str) -> Iterator[tuple[Path, ast.AST]]:
@@ -87,7 +87,7 @@ def test_every_kind_of_placement_rule_is_on_the_page() -> None:
 def test_every_cap_is_on_the_page() -> None:
     """Every cap of the wire is on the page with its number."""
     rows = {row[0]: row[1] for row in WIRE.table("Caps")}
-    assert rows.pop("values of tags and attributes") == "as the item"
+    assert rows.pop("values of tags and attributes") == "the size of the item"
     assert numbers(rows.pop("kinds of resources in a partition")) == [MAX_RESOURCE_TYPES]
     assert numbers(rows.pop("task groups that the placeholders of an application name until it ends")) == [
         MAX_TASK_GROUPS

@@ -23,11 +23,11 @@ pytestmark = pytest.mark.needs("openssl")
 
 PAGE = Page("docs/tls.md")
 RELOADED_WITHIN = 60.0
-"""Seconds that a server may take to read its files after a signal."""
+"""Seconds in which a server has to read its files after a signal."""
 
 
 class Teller:
-    """Runs the blocks of the page in one folder, with commands against the latest server."""
+    """Runs the blocks of the page in one folder, with commands against the server started last."""
 
     def __init__(self, folder: Path, open_until_the_end: ExitStack) -> None:
         """Start without processes."""

@@ -20,7 +20,7 @@ USUAL_PORT = "7070"
 
 
 class Terminals:
-    """The reader's terminals: for the server, for the RM, and for commands."""
+    """The reader's terminals, for the server, the RM, and commands."""
 
     def __init__(self, open_until_the_end: ExitStack) -> None:
         """Start without processes; the port is the same for every server, as on the page."""

@@ -44,7 +44,7 @@ class Site:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """A running server, stopped in order at the end; clients of this process disconnect meanwhile."""
+        """A running server; clients of this process disconnect before it stops."""
         options = ("--listen", self.target, "--http", "off", "--state-dir", "state", *QUIET)
         with Program((*LICORNE, "serve", *options), self.folder) as program:
             assert (await asyncio.to_thread(program.line)).startswith("listening")
@@ -52,7 +52,7 @@ class Site:
             assert await asyncio.to_thread(program.ended, signal.SIGTERM) == 0
 
     def asked(self, *words: str) -> Any:
-        """Answer of a command in JSON."""
+        """The JSON of a command."""
         output = io.StringIO()
         with redirect_stdout(output), redirect_stderr(io.StringIO()):
             assert main([*words, "--target", self.target, "-o", "json"]) == 0
@@ -65,7 +65,7 @@ class Site:
 
 
 async def heard(rm: Client, kind: type, number: int) -> None:
-    """Read events until `number` of a kind have arrived."""
+    """Read events until this number of a kind has arrived."""
     async for event in rm.events():
         number -= isinstance(event, kind)
         if number == 0:

@@ -18,7 +18,7 @@ def told(rm: FakeRM) -> list[str]:
 
 
 @pytest.mark.row(129)
-async def test_asks_without_a_node_are_told_once() -> None:
+async def test_asks_without_a_node_are_reported_once() -> None:
     """Within two seconds every ask without a node is reported as FAILED, and never again."""
     clock = VirtualClock()
     async with serve(clock=clock) as server, FakeRM(server.target) as rm:
@@ -38,7 +38,7 @@ async def test_asks_without_a_node_are_told_once() -> None:
 
 
 @pytest.mark.row(129)
-async def test_an_operator_sees_which_asks_were_told() -> None:
+async def test_an_operator_sees_the_reported_asks() -> None:
     """REST marks the reported asks, and not those that a quota blocks."""
     config = "{name: root, submitacl: '*', queues: [{name: q, resources: {max: {vcore: 1}}}]}"
     clock = VirtualClock()
@@ -61,7 +61,7 @@ async def marked(address: str) -> list[str]:
     return [item["allocationKey"] for item in shown["requests"] if item["triggeredScaleUp"]]
 
 
-async def test_a_new_registration_is_told_anew() -> None:
+async def test_a_new_registration_gets_reports_again() -> None:
     """After a new registration the asks are reported again."""
     clock = VirtualClock()
     async with serve(clock=clock) as server:

@@ -1,4 +1,4 @@
-"""Plans of servers in processes: no copy is left, and gRPC's settings are ours."""
+"""Plans of servers in processes: no copy remains, and settings of gRPC do not matter."""
 
 import asyncio
 import os
@@ -19,12 +19,12 @@ from support.server.server_process import ServerProcess
 from support.server.settings_file import settings_file
 
 PATIENT = settings_file(bounds={"max_plan_pause": 60})
-"""A copy is made, however long that takes on a busy machine."""
+"""Settings that allow a copy, however long it takes on a busy machine."""
 PLANNER = Path(__file__).parents[1] / "support" / "server" / "sleeping_planner.py"
 
 
 def runs(pid: int) -> bool:
-    """Whether the process runs; an ended one may not have been reaped by its new parent."""
+    """True if the process runs; an ended one may wait for its new parent to reap it."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -32,7 +32,7 @@ def runs(pid: int) -> bool:
 
 
 def can_listen(target: str) -> bool:
-    """Whether the port is free."""
+    """True if the port is free."""
     host, _, port = target.rpartition(":")
     with socket.socket() as one:
         one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -45,8 +45,8 @@ def can_listen(target: str) -> bool:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["killed", "stopped"])
-async def test_nothing_is_left_of_a_server_that_ends_while_it_plans(end: str, tmp_path: Path) -> None:
-    """Its port is free at once, and the copy ends with it."""
+async def test_a_server_that_ends_during_a_plan_leaves_nothing(end: str, tmp_path: Path) -> None:
+    """The port of the server is free at once, and the copy ends with the server."""
     file = tmp_path / "pid"
     program = (sys.executable, str(PLANNER), str(file))
     async with (
@@ -74,10 +74,10 @@ async def test_nothing_is_left_of_a_server_that_ends_while_it_plans(end: str, tm
 
 @pytest.mark.slow
 @pytest.mark.parametrize("setting", ["", "1", "0"])
-async def test_plans_are_made_whatever_grpc_is_told_of_forks(
+async def test_plans_do_not_depend_on_the_fork_support_of_grpc(
     setting: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the variable unset and set plans are computed, one after the other, without output."""
+    """With gRPC's variable about forks set or not, plans are computed one after the other, without output."""
     monkeypatch.delenv(FORK_VARIABLE)
     if setting:
         monkeypatch.setenv(FORK_VARIABLE, setting)

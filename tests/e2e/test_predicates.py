@@ -1,4 +1,4 @@
-"""An RM that decides about the nodes of its asks: server, session and client together."""
+"""An RM that judges the nodes of its asks: server, session and client together."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -16,7 +16,7 @@ REQUIRED = "yunikorn.apache.org/requiredNode"
 
 
 def only_third(_: str, node: str) -> str | None:
-    """The RM refuses all nodes but the third."""
+    """Refuse all nodes but the third."""
     return None if node == "node-3" else NO_GPU
 
 
@@ -27,7 +27,7 @@ def anywhere(_: str, __: str) -> str | None:
 
 @asynccontextmanager
 async def silent(server: Served, fail_mode: FailMode) -> AsyncIterator[FakeRM]:
-    """An RM with three nodes and an ask whose check is unanswered."""
+    """An RM with three nodes, and an ask whose check is not answered."""
     async with FakeRM(server.target, predicates=only_third, fail_mode=fail_mode) as rm:
         await rm.add_nodes(3)
         await rm.submit("app")
@@ -38,8 +38,8 @@ async def silent(server: Served, fail_mode: FailMode) -> AsyncIterator[FakeRM]:
 
 
 @pytest.mark.row(123)
-async def test_results_are_of_the_ask_and_of_the_node() -> None:
-    """Asks of one size get the nodes that suit their class, tagged or each by itself."""
+async def test_results_depend_on_class_and_node() -> None:
+    """Asks of one size get the nodes that are accepted for their class, tagged or not."""
 
     def by_class(tag: str, node: str) -> str | None:
         return NO_GPU if (tag == "gpu") == (node == "node-1") else None
@@ -56,8 +56,8 @@ async def test_results_are_of_the_ask_and_of_the_node() -> None:
 
 
 @pytest.mark.row(123, 124)
-async def test_a_required_node_that_is_refused_is_not_used() -> None:
-    """An ask without another node waits, and those after it are placed."""
+async def test_a_refused_required_node_is_not_used() -> None:
+    """An ask whose required node is refused waits, and later asks are placed."""
 
     def no_first(_: str, node: str) -> str | None:
         return NO_GPU if node == "node-1" else None
@@ -73,7 +73,7 @@ async def test_a_required_node_that_is_refused_is_not_used() -> None:
 
 
 async def test_an_answer_in_time_counts() -> None:
-    """Until the deadline the room is booked and nothing is decided; then the answer decides."""
+    """Until the answer or the deadline the room is booked; an answer in time decides."""
     clock = VirtualClock()
     async with serve(clock=clock) as server, silent(server, FailMode.OPEN) as rm:
         await clock.advance(1.9)
@@ -81,8 +81,8 @@ async def test_an_answer_in_time_counts() -> None:
         assert await rm.allocated(1) == {"app-1": "node-3"}
 
 
-async def test_checks_start_anew_with_a_registration() -> None:
-    """A new instance of the RM gets new checks, whatever its predecessor left unanswered."""
+async def test_a_registration_repeats_checks() -> None:
+    """A new instance of the RM gets new checks, whatever the previous one left unanswered."""
     async with serve() as server:
         async with silent(server, FailMode.CLOSED):
             pass
@@ -93,8 +93,8 @@ async def test_checks_start_anew_with_a_registration() -> None:
             await newer.allocated(5)
 
 
-async def test_a_silent_rm_slows_down_nobody_else() -> None:
-    """While one RM owes answers, another gets checks, answers and is fully served."""
+async def test_a_silent_rm_does_not_delay_others() -> None:
+    """While one RM does not answer, another RM gets checks, answers them and is fully served."""
     async with serve() as server, silent(server, FailMode.CLOSED) as mute:
         async with FakeRM(server.target, rm_id="rm2", predicates=only_third) as rm:
             await rm.add_nodes(3)
@@ -108,8 +108,8 @@ async def test_a_silent_rm_slows_down_nobody_else() -> None:
         assert await mute.allocated(1) == {"app-1": "node-3"}
 
 
-async def test_what_waits_for_an_answer_keeps_its_room() -> None:
-    """An ask that waits for the RM's answer does not block those after it, nor lose its place."""
+async def test_an_ask_that_waits_for_an_answer_keeps_its_room() -> None:
+    """An ask that waits for the RM's answer neither blocks later asks nor loses its place."""
     async with serve() as server, silent(server, FailMode.CLOSED) as rm:
         await rm.ask("app", 3, prefix="free", tags={"licorne/predicate-class": "other"})
         await asyncio.sleep(0)

@@ -1,7 +1,7 @@
-"""A stub made from the published `si.v1` interface, by somebody else, works unchanged.
+"""A stub made from the published `si.v1` interface by another party works unchanged.
 
-The shim of these tests is a process of its own that has nothing of Licorne; its stubs are made
-here from a file that was written from the published tables. Rows 1 to 16, 18 and 161.
+The shim of these tests is a separate process without any code of Licorne; its stubs are made here from a file
+that was written from the published tables. Rows 1 to 16, 18 and 161.
 """
 
 from collections.abc import AsyncIterator
@@ -42,7 +42,7 @@ async def server() -> AsyncIterator[Served]:
 
 @pytest.fixture
 async def shim(server: Served, stubs: Path) -> AsyncIterator[ForeignShim]:
-    """A foreign shim in front of the server."""
+    """A foreign shim connected to the server."""
     async with foreign_shim(server.target, stubs) as shim:
         yield shim
 
@@ -69,13 +69,13 @@ async def queue(server: Served, rm_id: str = "rm1", path: str = "root.default") 
 
 
 async def used(server: Served, rm_id: str = "rm1", path: str = "root.default") -> tuple[int, int]:
-    """Cores that a queue has and that it waits for, in thousandths."""
+    """Allocated and pending cores of a queue, in thousandths."""
     found = await queue(server, rm_id, path)
     return found["allocatedResource"].get("vcore", 0), found["pendingResource"].get("vcore", 0)
 
 
 @pytest.mark.row(1)
-async def test_registration_is_answered_and_shown(server: Served, shim: ForeignShim) -> None:
+async def test_a_registration_is_answered_and_listed(server: Served, shim: ForeignShim) -> None:
     """Registering returns an empty response, and REST has the RM with its build information."""
     assert await shim.register("rm1", CONFIG, buildInfo={"buildVersion": "7"}) == {}
     (cluster,) = await get(server, "clusters")
@@ -93,8 +93,8 @@ async def test_an_empty_configuration_places_by_namespace(server: Served, shim: 
 
 
 @pytest.mark.row(3)
-async def test_a_bad_configuration_is_refused_and_a_good_one_taken(shim: ForeignShim) -> None:
-    """A registration with a bad configuration fails with a documented text; the next may succeed."""
+async def test_an_invalid_configuration_is_refused_and_a_valid_one_accepted(shim: ForeignShim) -> None:
+    """A registration with an invalid configuration fails with a documented text; the next may succeed."""
     with pytest.raises(Ended, match="registration of RM failed") as refused:
         await shim.register("rm1", "partitions: [{name: default, queues: [{name: a.b}]}]")
     assert refused.value.code == "INVALID_ARGUMENT"
@@ -111,7 +111,7 @@ async def test_a_bad_configuration_is_refused_and_a_good_one_taken(shim: Foreign
     ],
 )
 async def test_an_unknown_rm_is_refused(shim: ForeignShim, rpc: str, message: str) -> None:
-    """Every stream of an RM that has not registered ends with words that name it."""
+    """Every stream of an RM that has not registered ends with words that name the RM."""
     stream = await getattr(shim, rpc)()
     await stream.send(rmID="x")
     with pytest.raises(Ended) as refused:
@@ -122,7 +122,7 @@ async def test_an_unknown_rm_is_refused(shim: ForeignShim, rpc: str, message: st
 
 @pytest.mark.row(5, 7)
 async def test_registering_again_cleans_one_rm_only(server: Served, shim: ForeignShim) -> None:
-    """A second registration drops nodes, applications and usage of that RM, and nothing else."""
+    """A second registration drops nodes, applications and usage of that RM, and of no other."""
     rms = [await started(shim, rm_id) for rm_id in ("rm1", "rm2")]
     for rm in rms:
         await rm.add_node()
@@ -141,8 +141,8 @@ async def test_registering_again_cleans_one_rm_only(server: Served, shim: Foreig
 
 
 @pytest.mark.row(6)
-async def test_two_rms_with_the_same_names_do_not_meet(server: Served, shim: ForeignShim) -> None:
-    """With equal nodes, applications and keys each RM gets its own usage and answers only."""
+async def test_two_rms_with_equal_names_are_separate(server: Served, shim: ForeignShim) -> None:
+    """With equal nodes, applications and keys each RM gets only its own usage and answers."""
     first, second = await started(shim, "rm1"), await started(shim, "rm2")
     await first.add_node(vcore=1000)
     await second.add_node(vcore=4000)
@@ -160,7 +160,7 @@ async def test_two_rms_with_the_same_names_do_not_meet(server: Served, shim: For
 
 @pytest.mark.row(8, 9)
 @pytest.mark.parametrize("named", ["", "default", "[rm1]default"])
-async def test_all_spellings_of_the_own_partition_mean_it(
+async def test_all_spellings_of_the_own_partition_are_equal(
     server: Served, shim: ForeignShim, named: str
 ) -> None:
     """Empty, bare and normalized partition names are the same; answers are normalized."""
@@ -194,7 +194,7 @@ async def test_one_application_id_in_two_partitions(shim: ForeignShim) -> None:
 
 @pytest.mark.row(11)
 async def test_each_message_has_one_kind(shim: ForeignShim) -> None:
-    """Acceptances and rejections share a message before removals; new, rejected, released do not."""
+    """Acceptances and rejections share a message before removals; new, rejected and released do not."""
     rm = await started(shim)
     await rm.add_node()
     good = {"applicationID": "app", "queueName": "root.default", "ugi": {"user": "ann"}}
@@ -223,8 +223,8 @@ async def test_each_message_has_one_kind(shim: ForeignShim) -> None:
 
 
 @pytest.mark.row(13, 14)
-async def test_releases_of_what_runs_are_acknowledged(server: Served, shim: ForeignShim) -> None:
-    """Ending an allocation is answered; withdrawing a pending ask is silent, but done."""
+async def test_releases_of_allocations_are_acknowledged(server: Served, shim: ForeignShim) -> None:
+    """The release of an allocation is answered; that of a pending ask is carried out silently."""
     rm = await started(shim)
     await rm.add_node()
     await rm.submit(queue="root.small")
@@ -261,8 +261,8 @@ async def test_an_empty_key_releases_everything(server: Served, shim: ForeignShi
 
 
 @pytest.mark.row(16)
-async def test_a_repeated_confirmation_is_harmless(server: Served, shim: ForeignShim) -> None:
-    """Confirming an ended allocation is not answered and changes no books."""
+async def test_a_repeated_confirmation_has_no_effect(server: Served, shim: ForeignShim) -> None:
+    """A repeated confirmation of an ended allocation is not answered and changes nothing."""
     rm = await started(shim)
     await rm.add_node()
     await rm.submit()
@@ -279,7 +279,7 @@ async def test_a_repeated_confirmation_is_harmless(server: Served, shim: Foreign
 
 @pytest.mark.row(18)
 async def test_a_broken_stream_loses_nothing(server: Served, shim: ForeignShim) -> None:
-    """After all streams broke, waiting asks are placed, and reported on the next streams."""
+    """After all streams broke, pending asks are placed, and reported on the next streams."""
     rm = await started(shim)
     await rm.submit()
     await rm.ask("k1", "k2")
@@ -298,8 +298,8 @@ async def test_a_broken_stream_loses_nothing(server: Served, shim: ForeignShim) 
 
 
 @pytest.mark.row(161)
-async def test_a_replay_restores_the_books(stubs: Path) -> None:
-    """After a replay a new server has the same usage; over-quota allocations are accepted too."""
+async def test_a_replay_restores_the_state(stubs: Path) -> None:
+    """After a replay a new server has the same usage, and accepts allocations above a quota, too."""
     asks = ("k1", "k2", "k3")
     async with serve() as server, foreign_shim(server.target, stubs) as shim:
         rm = await started(shim)

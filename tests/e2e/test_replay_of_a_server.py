@@ -25,19 +25,19 @@ MOMENT = START + 60
 
 
 def only_second(_: str, node: str) -> str | None:
-    """The RM accepts asks of that class on one node only."""
+    """Accept asks of that class on one node only."""
     return None if node == "node-2" else "no gpu"
 
 
 async def explained(target: str, ask: str) -> object:
-    """The answer of the server, as JSON has it."""
+    """The server's explanation as JSON."""
     async with grpc.aio.insecure_channel(target) as channel:
         request = ExplainRequest(partition="[two]default", application_id="waits", allocation_key=ask)
         return json.loads(json.dumps(to_plain(await StateStub(channel).Explain(request))))
 
 
 async def play(server: Served, clock: VirtualClock, stack: AsyncExitStack) -> object:
-    """Two RMs, of which one crashes, and then the server; returns an explanation at `MOMENT`."""
+    """Run two RMs, one of which crashes, and then the server; return an explanation at `MOMENT`."""
     one = FakeRM(server.target, rm_id="one", config=QUEUES, predicates=only_second)
     two = FakeRM(server.target, rm_id="two", config=QUEUES, stop_after=1.0)
     for rm in (one, two):
@@ -68,7 +68,7 @@ async def play(server: Served, clock: VirtualClock, stack: AsyncExitStack) -> ob
 
 
 async def test_a_journal_with_crashes_is_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Both runs decide the same again, and an explanation of a moment is the one that was given then."""
+    """Both runs are replayed to the same decisions, and the explanation of a moment is the server's."""
     journal, clock = tmp_path / "journal", VirtualClock()
     settings = Settings(
         listen=LOOPBACK,

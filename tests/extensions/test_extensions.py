@@ -93,7 +93,7 @@ def test_a_point_calls_only_extensions_that_override_it() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_extension_is_named_only_in_its_folder(name: str) -> None:
-    """Core and server name an extension only in its own folder or module, and in their tables."""
+    """Only its folder and the tables name an extension; the server may also name each one in ASKED_FOR."""
     own = [ROOT / "core/licorne_core/extensions" / name]
     own += [ROOT / "server/licorne_server/extensions" / each for each in (f"{name}.py", name)]
     found = [
@@ -105,8 +105,8 @@ def test_an_extension_is_named_only_in_its_folder(name: str) -> None:
     assert [one for one in found if one not in TABLES] == []
 
 
-def test_extensions_that_import_each_other_are_listed() -> None:
-    """At most four pairs of extensions import one another, and can only be removed together."""
+def test_imports_between_extensions_are_listed() -> None:
+    """Every import of one extension by another is listed in `NEEDS`, which has at most four pairs."""
     folders = ROOT / "core/licorne_core/extensions"
     found = {
         (own, other)
@@ -125,7 +125,7 @@ def test_scenarios_of_other_features_pass_without_extensions(names: tuple[str, .
     """If folders of extensions and their lines in the table are deleted, all other scenarios pass.
 
     Without one extension, scenarios that use other extensions are played; without all, those that use none.
-    The server needs only budgets.
+    Budgets are the only extension without which the server cannot be imported.
     """
     copy = tmp_path / "copy"
     for package in ("core/licorne_core", "server/licorne_server"):

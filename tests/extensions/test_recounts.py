@@ -1,4 +1,4 @@
-"""The recount of each extension detects an error in its books; some have such a test in their own folder."""
+"""The recount of each extension detects an error in its books; some extensions have more such tests."""
 
 from collections.abc import Callable
 from typing import Any

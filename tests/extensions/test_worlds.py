@@ -20,7 +20,7 @@ from support.worlds.playing import Players
 USUAL = 20
 MOST = 10
 MOST_OF_ALL = 300
-"""Worlds tried for each needed one: one in two hundred draws no extension at all."""
+"""Number of worlds tried for each needed one; only about one in two hundred uses no extension."""
 
 
 @cache

@@ -31,10 +31,10 @@ FOREIGN = {
     "gateway.networking.k8s.io": {"gateway": ["HTTPRoute"]},
     "monitoring.coreos.com": {"monitoring": ["PrometheusRule", "ServiceMonitor"]},
 }
-"""Groups that others define, and the kinds of each that an example has: they are not there, and left out."""
+"""Foreign groups, and the kinds of each in the examples: they do not exist here, and are left out."""
 
 SHIM_ACCOUNT = "yunikorn-admin"
-"""That of the older scheduler's chart, which the example of the shim wants."""
+"""The account of the older scheduler's chart, which the example of the shim needs."""
 
 MEMBERS = EXAMPLES[0].with_name("members.yaml")
 A = member("a")
@@ -54,7 +54,7 @@ def group_of(item: Mapping[str, Any]) -> str:
 
 @pytest.mark.parametrize("example", ["", *(one.stem for one in EXAMPLES)])
 async def test_an_example_is_admitted_with_its_pods(plane: Plane, example: str) -> None:
-    """A restricted namespace accepts all of it without a warning, and the pods are created."""
+    """A restricted namespace accepts all objects without a warning, and the pods are created."""
     async with restricted_namespace(plane, f"chart-{example or 'default'}") as namespace:
         if example == "shim":
             path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
@@ -169,7 +169,7 @@ async def test_the_account_has_the_rights_of_a_member(account: Account) -> None:
 
 ALL = ("get", "list", "watch", "create", "update", "patch", "delete", "deletecollection")
 SELF = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"]
-"""What anybody may ask about oneself."""
+"""The rights of every account about itself."""
 
 
 async def test_the_account_has_the_rights_of_its_role_only(account: Account) -> None:
@@ -206,7 +206,7 @@ async def rights(account: Account, namespace: str) -> dict[tuple[str, str, str],
 
 
 def forbidden(account: Account) -> Iterator[tuple[str, str]]:
-    """The calls that a member does not need, by method and path."""
+    """Calls that a member does not need, by method and path."""
     own = secret_name(account)
     for plural in ("configmaps", "secrets", "coordination.k8s.io/v1/leases", "pods"):
         for namespace in ("default", "kube-system"):

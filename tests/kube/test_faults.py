@@ -40,7 +40,7 @@ async def test_ended_watches_are_started_again(spoilt: Spoilt) -> None:
 
 
 async def test_a_shim_with_old_watches_lists_again(spoilt: Spoilt) -> None:
-    """A shim whose watches are too old (410) lists all objects, and handles pods changed meanwhile."""
+    """A shim whose watches are too old (410) lists all objects again, and handles pods changed meanwhile."""
     cluster, proxy = spoilt
     ledger = cluster.ledger
     async with cluster.namespace("compacted") as name:
@@ -65,13 +65,13 @@ async def test_a_shim_with_old_watches_lists_again(spoilt: Spoilt) -> None:
 
 @pytest.mark.parametrize("fault", Fault, ids=lambda fault: fault.name.lower())
 async def test_pods_whose_binds_fail_are_placed(spoilt: Spoilt, fault: Fault) -> None:
-    """Whatever happens to a bind, the pod runs in the end, is bound once, and has its room to itself."""
+    """Whatever happens to a bind, the pod runs in the end, is bound once, and its room is its own."""
     cluster, proxy = spoilt
     async with cluster.namespace(f"bind-{fault.name.lower().replace('_', '-')}") as name:
         path = f"/apis/apps/v1/namespaces/{name}/deployments"
         before = proxy.ended
         proxy.spoil(*[fault] * 3)
-        # Two pods fill a node, so there is no room for a pod that the books have elsewhere.
+        # Two pods fill a node, so a pod that Licorne had on another node would not fit.
         await cluster.api.create(path, deployment("large", 8, cpu="2"))
         await cluster.ledger.until(lambda: len(cluster.running(name)) == 8, "all pods run")
         assert proxy.ended == before + 3

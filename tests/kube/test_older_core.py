@@ -1,4 +1,4 @@
-"""For comparison, the older core with the same fault: pods whose binds were refused."""
+"""For comparison, the older core with the same fault: refused binds."""
 
 import pytest
 
@@ -14,7 +14,7 @@ pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
 async def test_the_older_core_gives_up_refused_binds(
     cluster: Cluster, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """The published shim gives such a pod up, and keeps its room, while later pods are bound."""
+    """The published shim gives up a pod whose bind is refused, and keeps its room; later pods are bound."""
     folder = tmp_path_factory.mktemp("proxy")
     async with (
         running_proxy(cluster.plane, folder) as proxy,

@@ -39,9 +39,9 @@ class Server:
 
     api: Api
     anybody: Api
-    """Without a token."""
+    """A client without a token."""
     stranger: Api
-    """With a token that nobody has."""
+    """A client with an unknown token."""
     namespace: str
 
     def path(self, plural: str, name: str = "", namespace: str = "") -> str:
@@ -275,7 +275,7 @@ async def test_a_delete_has_preconditions(server: Server) -> None:
 
 
 async def test_pages_are_of_one_moment(server: Server) -> None:
-    """A token continues the list in its former state, repeatedly, and with another limit."""
+    """A token continues the list in its previous state, repeatedly, and with another limit."""
     for name in "abcde":
         await server.create(name)
     path = server.path("leases")
@@ -331,7 +331,7 @@ async def test_all_labels_of_a_selector_match(server: Server, selector: str, exp
 
 
 async def told(server: Server, **query: str) -> list[tuple[str, str]]:
-    """The events of a watch of a second: types and names."""
+    """The types and names of a watch's events within a second."""
     found = []
     path = server.path("leases")
     async with aclosing(server.api.watch(path, timeoutSeconds="1", **query)) as changes:

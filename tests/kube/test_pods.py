@@ -60,7 +60,7 @@ async def test_deployments_run_and_change_their_size(placing: Cluster) -> None:
 
 
 async def test_jobs_run_and_end(placing: Cluster) -> None:
-    """The pods of a Job run, more than fit at once, and none remains in the books."""
+    """The pods of a Job run, although not all fit at once, and Licorne has none of them in the end."""
     async with placing.namespace("jobs") as name:
         await placing.api.create(f"/apis/batch/v1/namespaces/{name}/jobs", job("large", 24, cpu="2"))
         await placing.ledger.until(
@@ -174,8 +174,8 @@ async def test_foreign_pods_use_room_on_their_node(placing: Cluster) -> None:
         await placing.check()
 
 
-async def test_a_resized_pod_is_resized_in_the_books(placing: Cluster) -> None:
-    """A larger running pod has more in the books, and less remains for others."""
+async def test_a_resized_pod_is_resized_in_licorne(placing: Cluster) -> None:
+    """A larger running pod has more in Licorne, and less remains for others."""
     async with placing.namespace("resized") as name:
         path = f"/api/v1/namespaces/{name}/pods"
         await placing.api.create(path, pod("grows", "1", app="grows"))

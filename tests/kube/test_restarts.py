@@ -15,7 +15,7 @@ from support.kube.workloads import deployment, pod
 pytestmark = [pytest.mark.kube, pytest.mark.asyncio(loop_scope="session")]
 
 AWAY_SECONDS = 20.0
-"""How long the API server is away: longer than a client waits before it tries again."""
+"""Seconds of the API server's outage: longer than a client waits before it tries again."""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -48,9 +48,9 @@ A = a_member("a")
 ONE = rm("one")
 LEASE = 4.0
 AFTER_LEASE = 3.0
-"""Seconds after the lease in which an RM is served again, as docs/high-availability.md has it: 18 with 15."""
+"""Seconds after the lease within which an RM is served again, as in docs/high-availability.md: 18 with 15."""
 LONG_LEASE = 240.0
-"""Seconds of a lease of which an API server that starts again takes a small part."""
+"""Seconds of a lease that is much longer than a restart of the API server."""
 SLOTS = 2
 """Writes that the API server carries out at the same time."""
 
@@ -165,20 +165,20 @@ async def renewals_until_moved(place: Place, before: Ownership) -> int:
 async def test_the_rm_of_a_killed_member_is_served_in_time(place: Place) -> None:
     """After kill -9 the other member serves, under a higher epoch, a lease and some seconds later.
 
-    It renews each second, or later on a slow machine, where all is later: its renewals are counted.
+    The time is counted in its renewals, one a second, so that a slow machine does not matter.
     """
     async with pair(place, LEASE) as (first, _, rm):
         before = await place.record("one")
         first.process.kill()
         renewals = await renewals_until_moved(place, before)
-        # The other member takes the RM once that dials it, a second later at most.
+        # The other member claims the RM when the RM calls it, a second later at most.
         assert renewals <= 2 * (LEASE + AFTER_LEASE), renewals
         await rm.ask("app", 1)
         await rm.allocated(2)
 
 
 async def test_an_rm_of_a_dead_member_is_served_after_an_outage(place: Place) -> None:
-    """No member takes over during the outage; each has a whole lease afterwards, and serves the RM then."""
+    """During the outage no member takes over; afterwards each has a whole lease, and then serves the RM."""
     async with pair(place, LEASE) as (first, _, rm):
         before = await place.record("one")
         place.plane.processes.signal(API_SERVER, signal.SIGSTOP)

@@ -53,7 +53,7 @@ async def told() -> AsyncIterator[Mapping[str, str]]:
 
 
 async def play(block: str, told: Mapping[str, str], folder: Path) -> str:
-    """Run the commands of a block like a user; returns their output."""
+    """Run the commands of a block like a user; return their output."""
     commands = f"{Path(sys.executable).parent}:{told['PATH'].replace('$PATH', os.environ['PATH'])}"
     given = {name: told[name] for name in ("KUBECONFIG", "LICORNE_TARGET")}
     process = await asyncio.create_subprocess_exec(

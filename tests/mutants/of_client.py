@@ -1,4 +1,4 @@
-"""Defects of the Python client: sessions, replays, and the caller's events."""
+"""Seeded defects in the Python client: in sessions, in replays, and in the caller's events."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without
@@ -16,7 +16,7 @@ CLIENT = (
         "Stream._replay",
         drop("clear"),
         "messages queued for the former session are sent in the new one, in addition to the replay",
-        ("test_new_session::test_a_resumption_that_is_not_honoured_costs_a_replay",),
+        ("test_new_session::test_a_refused_resumption_causes_a_replay",),
     ),
     Defect(
         "resumes-after-a-loss",

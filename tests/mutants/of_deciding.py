@@ -1,4 +1,4 @@
-"""Defects of decisions: queues, limits, placement, waiting, reservations, turns, large commands."""
+"""Seeded defects in decisions: queues, limits, placement, waiting, reservations, turns, large commands."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, negate, never, returns, swap, without
@@ -386,7 +386,7 @@ DECIDING = (
         never("sizes"),
         "domains are packed for the former size of a gang that is too large for them by now",
         (
-            "extensions/topology/test_topology_gangs::test_a_node_that_closes_or_returns_changes_what_a_gang_waits_for",
+            "extensions/topology/test_topology_gangs::test_nodes_are_packed_only_while_the_waiting_gang_could_fit",
         ),
     ),
     Defect(

@@ -1,4 +1,4 @@
-"""Defects of the store in etcd: leases, claims, and the contents of a snapshot."""
+"""Seeded defects in the store in etcd: leases, claims, and the contents of a snapshot."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, returns, swap, without

@@ -1,4 +1,4 @@
-"""Defects of gangs: placeholders, their replacements, and their timeout."""
+"""Seeded defects in gangs: placeholders, their replacements, and their timeout."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

@@ -1,4 +1,4 @@
-"""Defects of isolation: caps, bounds, and the division of time."""
+"""Seeded defects in the isolation of RMs: caps, bounds, and the division of time."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, returns, swap, without

@@ -1,4 +1,4 @@
-"""Defects of the store in Kubernetes: ends of leases, and the order of writes."""
+"""Seeded defects in the store in Kubernetes: ends of leases, and the order of writes."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap, without

@@ -1,4 +1,4 @@
-"""Defects of members: leases, epochs, moves. `properties/test_coordination` plants some of them."""
+"""Seeded defects in members: leases, epochs, moves. `properties/test_coordination` plants some of them."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, returns, swap

@@ -1,4 +1,4 @@
-"""Defects of calls passed between members, and of requests answered by all members."""
+"""Seeded defects in calls passed between members, and in requests answered by all members."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap

@@ -1,4 +1,4 @@
-"""Defects of plans on a copy: what an ask needs in order to start, and what a configuration would change."""
+"""Seeded defects in plans on a copy: changes that let an ask start, and effects of a configuration."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

@@ -1,4 +1,4 @@
-"""Defects of preemption: its laws, its victims, and promises."""
+"""Seeded defects in preemption: its laws, its victims, and promises."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

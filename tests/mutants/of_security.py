@@ -1,4 +1,4 @@
-"""Defects of security: rights to act and to see, and their log."""
+"""Seeded defects in security: rights to act and to read, and the log of both."""
 
 from mutants.defect import Defect
 from mutants.operators import never, returns, swap, without

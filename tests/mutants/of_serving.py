@@ -1,4 +1,4 @@
-"""Defects of a server: stored documents, lists in pages, verdicts, and the outbox of an RM."""
+"""Seeded defects in a server: stored documents, lists in pages, verdicts, and the outbox of an RM."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

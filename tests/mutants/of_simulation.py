@@ -1,4 +1,4 @@
-"""Defects of simulations of workloads: traces, waits, restarts."""
+"""Seeded defects in simulations of workloads: traces, waits, restarts."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap

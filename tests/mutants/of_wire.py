@@ -1,4 +1,4 @@
-"""Defects of the wire: sessions, streams, and messages."""
+"""Seeded defects in the wire protocol: sessions, streams, and messages."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap, without

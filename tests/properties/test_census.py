@@ -20,7 +20,7 @@ COMPARED = "compared"
 
 
 def census_of(views: Views, partition: PartitionName) -> Census:
-    """The census, with the pauses skipped."""
+    """The census of the partition; the pauses during its computation are skipped."""
     (found,) = [step for step in views.census(partition) if step is not None]
     return found
 
@@ -59,7 +59,7 @@ def what_stops(driver: Driver, partition: PartitionName) -> Counter[str]:
 
 
 def stopped_in(world: World) -> Counter[str]:
-    """Play the world, and compare whenever it is idle; return all codes that occurred."""
+    """Play the world; whenever it is idle compare the census with explanations. Return the codes found."""
     play = Players(Driver(sweep=10))
     seen: Counter[str] = Counter()
     for step in world.steps:

@@ -32,7 +32,7 @@ def digest() -> str:
 
 
 def digest_under(hash_seed: str) -> str:
-    """The same digest from a new interpreter with that hash seed."""
+    """The digest of a new interpreter with this hash seed."""
     done = subprocess.run(
         [sys.executable, "-c", "from properties.test_determinism import digest; print(digest())"],
         cwd=TESTS,

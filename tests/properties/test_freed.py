@@ -22,7 +22,7 @@ KINDS: tuple[dict[str, Any], ...] = (
     {"preempting": MOSTLY},
     {"backfill": 1.0, "maxima": 0.7},
 )
-"""The predominant features of worlds."""
+"""Options of worlds, each with another predominant feature."""
 
 
 @pytest.fixture(autouse=True)

@@ -26,7 +26,7 @@ def told(script: Sequence[Step], rm: str, *, alone: bool) -> list[list[str]]:
         effects = driver.run(3)
         if command is not None and not isinstance(command, OfNoRm):
             effects += driver.send(command) + driver.run(3)
-        # Allocations cannot be compared, but their text has all that is sent of them.
+        # Effects have no equality, but their text has everything that is sent.
         own = [repr(effect) for effect in effects if effect.rm_id == rm]
         if mine:
             answers.append(own)

@@ -120,7 +120,7 @@ def books(driver: Driver) -> dict[str, Any]:
 
 
 @pytest.mark.worlds(one_in=4, size=60)
-def test_joined_items_have_the_same_effects(part: range) -> None:
+def test_joined_items_have_the_effects_of_single_items(part: range) -> None:
     """Joined nodes, applications, asks and releases, valid or not, have the effects of single ones."""
 
     @hypothesis.seed(part[0])

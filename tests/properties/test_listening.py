@@ -25,7 +25,7 @@ class Play:
         self.heard = 0
 
     def commands(self, script: Sequence[Step]) -> Iterator[tuple[float, Command]]:
-        """The commands of a script, with ticks until the core is idle for each step without a command."""
+        """The commands of a script; a step without a command becomes ticks until the core is idle."""
         for now, command in script:
             if command is not None:
                 yield now, command

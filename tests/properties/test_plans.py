@@ -74,7 +74,7 @@ def made(effects: Iterable[Effect], rm: str) -> list[Placement]:
 
 
 def preempted(effects: Iterable[Effect], rm: str) -> list[tuple[str, str, str]]:
-    """Preempted allocations of one RM and those of removed partitions, without drains, in order."""
+    """Preempted allocations of one RM, and its allocations of removed partitions, in order; no drained."""
     return [
         (effect.partition, one.app_id, one.key)
         for effect in effects

@@ -33,7 +33,7 @@ KINDS: Final[tuple[dict[str, Any], ...]] = (
     {"topology": True, "gangs": 0.9},
     {"topology": True, "backfill": 1.0, "gangs": 0.5},
 )
-"""The predominant features of worlds, in turn."""
+"""Options of worlds, which are used in turn; each has another predominant feature."""
 
 
 def digest_of(number: int) -> str:

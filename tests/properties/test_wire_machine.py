@@ -71,7 +71,7 @@ class WireMachine(RuleBasedStateMachine):
         is_asked=st.booleans(),
     )
     def two_rms(self, sessions: tuple[bool, bool], singly: tuple[bool, bool], is_asked: bool) -> None:
-        """Register both RMs, with two nodes and an application; some RMs send items singly."""
+        """Register both RMs, with two nodes and two applications each; some RMs send items singly."""
         for rm, session, sends_singly in zip(self.world.rms, sessions, singly, strict=True):
             rm.sends_singly = sends_singly
             self.world.restart(rm, GOOD[0], session=session, is_asked=is_asked)
@@ -91,7 +91,7 @@ class WireMachine(RuleBasedStateMachine):
         for (kind, items), then, rounds in told:
             self._say(self.world.rms[who], kind, items, then, rounds)
 
-    # Rules are drawn alike, so that a rule that occurs more than once is drawn more often.
+    # All rules are equally likely; a rule that is listed more than once is drawn more often.
     says_one = SAYS(says)
     says_two = SAYS(says)
     says_three = SAYS(says)
@@ -148,7 +148,7 @@ class WireMachine(RuleBasedStateMachine):
 
     @rule(who=WHO)
     def same_number(self, who: int) -> None:
-        """A session's last request arrives twice, with its number."""
+        """The last request of a session arrives twice, with the same number."""
         rm = self.world.rms[who]
         if rm.connection.is_whole:
             rm.connection.repeat_number()
@@ -228,7 +228,7 @@ class WireMachine(RuleBasedStateMachine):
         stop: int | None,
         miscounted: bool,
     ) -> None:
-        """An RM's process ends and a new one replaces it, which may not complete its start."""
+        """An RM's process is replaced by a new one, which may not complete its start."""
         rm = self.world.rms[who]
         self._in_the_midst(rm, last, rounds)
         belief = self.world.restart(rm, config, session=session, is_asked=is_asked)

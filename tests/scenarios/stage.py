@@ -56,7 +56,7 @@ class Stage:
     """Remainder of a large command."""
 
     def send(self, command: Command) -> list[str]:
-        """Send a command."""
+        """Process a command; return the printed effects."""
         return self.told(self.driver.send(command))
 
     def hand_in(self, line: Line, command: Command) -> list[str]:

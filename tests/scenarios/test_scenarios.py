@@ -18,7 +18,7 @@ SECTIONS = {*range(1, 14)}
 SILENCE = "(nothing)"
 
 SAID_BY = {"autoscaler": "no node takes "}
-"""The beginning of lines that are printed only with the extension."""
+"""By extension, the beginning of lines that are printed only if the extension exists."""
 
 
 def said(stage: Stage, command: str, text: str) -> str:

@@ -29,7 +29,7 @@ WAITS = (
     (reads, "HEAD_SECONDS"),
     (reads, "WHOLE_SECONDS"),
 )
-"""How long a member waits for another one, which here may share a busy processor with it."""
+"""The waits of members for each other, which share a busy processor here."""
 
 
 @pytest.fixture(autouse=True)

@@ -22,7 +22,7 @@ class Room(NamedTuple):
 
     folder: str
     table: str
-    """The file of the line, below the server; empty for the entry points of the distribution."""
+    """The file with the line, below the server; empty for the entry points of the distribution."""
     line: str
 
 
@@ -38,7 +38,7 @@ ROOMS = {
 }
 LABORATORY = {"simulate", "demo", "dev", "replay", "why", "fake-rm"}
 SMOKE = ("rms/test_si_streams.py", "rms/test_session.py", "http/test_health.py")
-"""Tests that need none of the rooms."""
+"""Tests that need no removable part."""
 
 LOOKING = """
 import asyncio, json, pkgutil
@@ -77,7 +77,7 @@ print(json.dumps({
     "statuses": asyncio.run(statuses()),
 }))
 """
-"""Imports all modules there are, and says what the server offers."""
+"""A program that imports all existing modules, and prints the features of the server."""
 
 
 def copied(names: tuple[str, ...], copy: Path) -> None:

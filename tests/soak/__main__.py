@@ -1,6 +1,6 @@
 """Kills and faults of servers, RMs and members, repeatedly: ``python tests/soak``, or ``make soak``.
 
-The exit code is 0 if both sides always had the same books and the memory of the server stayed flat, 1
+The exit code is 0 if both sides always had the same state and the memory of the server stayed constant, 1
 otherwise.
 """
 
@@ -24,7 +24,7 @@ RM_KILLS = 20
 CHAOS_CYCLES = 100
 MEMBERS = 3
 SHOWN_KILLS = 10
-"""After so many kills a line is printed."""
+"""The number of kills after which a line is printed."""
 
 
 def main() -> int:

@@ -1,7 +1,7 @@
 """Members that share RMs through a real etcd, and faults of all of these: ``make soak``.
 
-A seed draws the faults and their durations. At the end of a cycle all faults end. Then every RM is served,
-and its books equal those of the members.
+A seed determines the faults and their durations. At the end of a cycle all faults end. Then every RM must be
+served, and have the same state as the members.
 """
 
 import asyncio
@@ -30,25 +30,26 @@ from support.server.settings_file import settings_file
 CONFIG = config("[{name: work}]")
 PREFIX = "chaos"
 LEASE = 3.0
-"""Seconds of a member's lease."""
+"""The lease of a member in seconds."""
 CLIENTS = 4
 NODES = 4
 NODE_VCORE = 1_000
 ASKS = 20
-"""New asks of an RM in each cycle, at most: with those of the cycle before they fill its nodes."""
+"""The maximum of new asks of an RM in a cycle: with those of the previous cycle they fill its nodes."""
 FAULTS = 3
-"""Faults of a cycle, at most."""
+"""The maximum of faults in a cycle."""
 POLL = 0.1
-"""Seconds between two comparisons of books that did not agree."""
+"""Seconds between two comparisons of sides that differed."""
 
 Rm = SoakRm | PlainRm
 Fault = Callable[[], Awaitable[None]]
 
 
 async def agree(rm: Rm, target: str) -> None:
-    """Wait until the RM's ledger and the books of a member are equal.
+    """Wait until the RM's ledger and the state of a member are equal.
 
-    Raises:     SoakFailed: they never were equal.
+    Raises:
+        SoakFailed: They were never equal.
     """
     given_up = asyncio.get_running_loop().time() + PATIENCE
     while True:
@@ -63,7 +64,7 @@ async def agree(rm: Rm, target: str) -> None:
 
 
 class Balancer(Proxy):
-    """One address of several members: each connection is passed to the next one."""
+    """A common address of several members: connections are passed to each in turn."""
 
     def __init__(self, targets: Sequence[str]) -> None:
         """`targets` are ``host:port`` of the members."""
@@ -85,10 +86,10 @@ class Stage:
         self.members: list[ServerProcess] = []
         self.rms: list[Rm] = []
         self.lines: list[Proxy] = []
-        """Lines to members and to the store."""
+        """The connections to members and to the store."""
         self.store: EtcdServer | None = None
         self.reader: EtcdStore | None = None
-        """Who looks at the store directly."""
+        """A direct reader of the store."""
         self.done: list[str] = []
         """The faults of the cycle, for the error."""
         self._heal: list[tuple[str, Fault]] = []
@@ -98,9 +99,10 @@ class Stage:
         self._has_forgotten = False
 
     async def cycle(self, number: int) -> None:
-        """Submit asks during faults, end the faults, and compare all books.
+        """Submit asks during faults, end the faults, and compare both sides.
 
-        Raises:     SoakFailed: an RM was not served, or books differ.
+        Raises:
+            SoakFailed: An RM was not served, or the sides differ.
         """
         self.done = []
         self._has_forgotten = False
@@ -129,7 +131,7 @@ class Stage:
                 await rm.ask(app_id, [key for key in share if key not in asked])
 
     async def _settle(self, rm: Rm, last: Sequence[str]) -> None:
-        """Wait until an RM is served, end the allocations since the last cycle, and compare books."""
+        """Wait until an RM is served, end the allocations since the last cycle, and compare both sides."""
         await rm.until(lambda: not rm.waiting, "allocations")
         await rm.release([key for key in rm.running if key.rpartition("-")[0] in last])
         await rm.until(lambda: not rm.ending, "releases")
@@ -139,7 +141,7 @@ class Stage:
     async def _look_at_owners(self) -> None:
         """Check that every RM gets a living owner, under an epoch that has not fallen.
 
-        A restored store has the former owner and epoch until the present owner claims the RM again.
+        A restored store has the previous owner and epoch until the present owner claims the RM again.
         """
         if self.reader is None:
             return
@@ -162,11 +164,11 @@ class Stage:
         self._epochs = {rm_id: record.epoch for rm_id, record in owned.rms.items()}
 
     def _least_epoch(self, rm: Rm) -> int:
-        """The epoch below which the RM is not served."""
+        """The lowest epoch under which the RM may be served."""
         known = self._epochs.get(rm.rm_id, 0)
         if isinstance(rm, SoakRm):
             return max(known, rm.epoch)
-        # An RM with plain stubs names no epoch to a store that has lost it.
+        # If the store has lost its epoch, an RM with plain stubs cannot name it.
         return 0 if self._has_forgotten else known
 
     async def _fail(self) -> None:
@@ -183,7 +185,7 @@ class Stage:
             await self._heal_all()
 
     async def _heal_all(self) -> None:
-        # A member that is started searches for its store.
+        # A member that is started first connects to the store.
         self._heal.sort(key=lambda item: "etcd" not in item[0])
         while self._heal:
             _, heal = self._heal.pop(0)
@@ -324,7 +326,8 @@ async def stage(members: int, seed: int) -> AsyncIterator[Stage]:
 async def shake(members: int, cycles: int, told: Callable[[int], None], seed: int = 1) -> None:
     """Run this number of cycles of faults; `told` is called after each successful one.
 
-    Raises:     SoakFailed: a check failed.
+    Raises:
+        SoakFailed: A check failed.
     """
     async with stage(members, seed) as made:
         for number in range(cycles):

@@ -1,7 +1,7 @@
 """A soak by count: allocations, applications, reconnects, reloads, and RMs that register and leave.
 
-The work is a number of equal rounds. After each tenth the books of both sides are compared, and the memory of
-the server is read.
+The work is a number of equal rounds. After each tenth of them both sides are compared, and the memory of the
+server is read.
 """
 
 import asyncio
@@ -21,17 +21,17 @@ ASKS = 100
 """Allocations of each application."""
 RECONNECTS = 2
 GUESTS = 2
-"""RMs that come and go in a round."""
+"""RMs that register and leave in a round."""
 NODES = 10
 NODE_VCORE = 100_000
 GUEST_NODE_VCORE = 1_000
 LOST = 5
-"""Asks that are under way when a connection is cut."""
+"""Asks in flight when a connection is cut."""
 TENTHS = 10
 RATIO = 1.15
-"""The last tenth may have so many times the memory of the third one."""
+"""The maximum of the memory after the last tenth, as a multiple of that after the third."""
 THIRD = 3
-"""After so many tenths, what is bounded has reached its bound."""
+"""The number of tenths after which bounded data has reached its bound."""
 MIB = 1024 * 1024
 
 QUEUES = """\
@@ -53,19 +53,19 @@ partitions:
 
 
 def configuration(number: int) -> str:
-    """A configuration that has a queue and a partition that no other one has."""
+    """A configuration with a queue and a partition that no other one has."""
     return QUEUES.format(number=number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """The work done so far, and the memory of the server then."""
+    """The work done so far, and the memory of the server after it."""
 
     rounds: int
     allocations: int
     reconnects: int
     rss: int
-    """Bytes."""
+    """The resident memory in bytes."""
 
 
 class Soak:
@@ -79,7 +79,7 @@ class Soak:
         self._proxy = proxy
         self._round = 0
         self._kept: list[str] = []
-        """Applications of the round before, which still run."""
+        """Applications of the previous round, which still run."""
 
     async def begin(self) -> None:
         """Create the permanent objects: nodes, and asks without room."""
@@ -91,7 +91,7 @@ class Soak:
         await self._commuter.submit(["stays"])
 
     async def round(self) -> None:
-        """Run one round; all parts of it at once."""
+        """Run all parts of one round concurrently."""
         self._round += 1
         async with asyncio.TaskGroup() as group:
             group.create_task(self._work())
@@ -100,7 +100,7 @@ class Soak:
             group.create_task(self._host())
 
     async def _work(self) -> None:
-        """Run new applications, end those of the round before, and replace one node."""
+        """Run new applications, end those of the previous round, and replace one node."""
         rm, number = self._crowd, self._round
         new = [f"app-{number}-{n}" for n in range(APPLICATIONS)]
         await rm.submit(new)
@@ -125,7 +125,7 @@ class Soak:
         await self._crowd.client.update_configuration(configuration(self._round))
 
     async def _commute(self) -> None:
-        """Cut the connection while asks, or their releases, are in progress."""
+        """Cut the connection while asks, or their releases, are in flight."""
         rm, client = self._commuter, self._commuter.client
         for n in range(RECONNECTS):
             keys = [f"lost-{self._round}-{n}-{m}" for m in range(LOST)]
@@ -141,7 +141,7 @@ class Soak:
             await rm.until(lambda keys=keys: rm.running.keys().isdisjoint(keys), "releases")  # type: ignore[misc]
 
     async def _host(self) -> None:
-        """Register new RMs, which run an allocation and leave for good."""
+        """Register new RMs, which run an allocation and unregister."""
         for n in range(GUESTS):
             name = f"guest-{self._round}-{n}"
             async with SoakRm(self._server.target, name, configuration(n)) as guest:
@@ -152,7 +152,7 @@ class Soak:
                 await guest.close(unregister=True)
 
     async def reading(self) -> Reading:
-        """Compare the books of both sides, then read the server's memory."""
+        """Compare both sides, then read the server's memory."""
         for rm in (self._crowd, self._commuter):
             await compare(rm, self._server.target)
         url = f"http://{self._server.http}/metrics"
@@ -170,7 +170,8 @@ class Soak:
 async def soak(rounds: int, told: Callable[[Reading], None]) -> list[Reading]:
     """Run this number of rounds; `told` is called with the reading after each tenth of them.
 
-    Raises:     SoakFailed: the books differ, or an expected event is missing.
+    Raises:
+        SoakFailed: The sides differ, or an expected event is missing.
     """
     readings: list[Reading] = []
     async with (
@@ -195,5 +196,5 @@ def growth(rss: Sequence[int]) -> float:
 
 
 def is_flat(rss: Sequence[int]) -> bool:
-    """Whether the memory, in bytes after each tenth, has stayed within the ratio."""
+    """True if the memory, in bytes after each tenth, has stayed within the ratio."""
     return growth(rss) <= RATIO

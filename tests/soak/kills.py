@@ -1,4 +1,4 @@
-"""kill -9 of the server and of RMs, repeatedly: both sides have the same books each time."""
+"""kill -9 of the server and of RMs, repeatedly: both sides have the same state each time."""
 
 import asyncio
 import sys
@@ -23,23 +23,23 @@ CONFIG = config("[{name: work}, {name: small, resources: {max: {vcore: 100m}}}]"
 NODES = 10
 NODE_VCORE = 1_000_000
 ASKS = 200
-"""New asks of each cycle."""
+"""The number of new asks in a cycle."""
 APPLICATIONS = 3
 POLL = 0.01
-"""Seconds between two looks at the server."""
+"""Seconds between two checks of the server."""
 DOOMED_RM = Path(__file__).parent / "doomed_rm.py"
 DOOMED_ASKS = 5_000
 TOLD = 300
-"""What a doomed RM has told before it is killed."""
+"""The number of allocations that a doomed RM prints before it is killed."""
 
 
 async def kill_the_server(cycles: int, told: Callable[[int], None]) -> None:
     """Kill the server this number of times, each time during another activity.
 
-    `told` is called after each cycle with equal books on both sides.
+    `told` is called after each cycle in which both sides were equal.
 
     Raises:
-        SoakFailed: the books differ, or something was lost.
+        SoakFailed: The sides differ, or something was lost.
     """
     async with ServerProcess() as server, SoakRm(server.target, "rm1", CONFIG) as rm:
         await rm.add_nodes([f"node-{n}" for n in range(NODES)], NODE_VCORE)
@@ -56,14 +56,14 @@ class Doomed:
     """A server that is killed in every cycle, and its RM."""
 
     def __init__(self, server: ServerProcess, rm: SoakRm) -> None:
-        """Both have the same books, and one ask waits for room."""
+        """Both sides are equal, and one ask waits for room."""
         self._server = server
         self._rm = rm
         self._last: list[str] = []
-        """The applications of the cycle before."""
+        """The applications of the previous cycle."""
 
     async def cycle(self, number: int) -> None:
-        """Run new applications and end those of the last cycle, while the server is killed."""
+        """Run new applications and end those of the previous cycle, while the server is killed."""
         rm, rng = self._rm, Random(number)
         apps = [f"app-{number}-{n}" for n in range(APPLICATIONS)]
         heard = rm.placed + rm.ended
@@ -72,7 +72,7 @@ class Doomed:
         for app_id in apps:
             await rm.ask(app_id, [f"{app_id}-{n}" for n in range(ASKS)])
         if number % 3:
-            # It is killed while allocations, or releases, are on their way.
+            # It is killed while allocations, or releases, are in flight.
             await rm.until(lambda: rm.placed + rm.ended >= heard + enough, "answers")
         if number % 3 == 1:
             ended = rm.ended
@@ -80,7 +80,7 @@ class Doomed:
             await rm.until(lambda: rm.ended > ended or not self._last, "a release")
         await self._server.kill()
         if number % 3 != 1:
-            # The RM does it while there is no server.
+            # The RM releases them while there is no server.
             await self._end_the_last()
         await self._server.start()
         if number % 5 == 4:
@@ -94,7 +94,7 @@ class Doomed:
         self._last = apps
 
     async def _end_the_last(self) -> None:
-        """Release the allocations of the last cycle, and remove its applications at once."""
+        """Release the allocations of the previous cycle, and remove its applications at once."""
         await self._rm.release(f"{app_id}-{n}" for app_id in self._last for n in range(ASKS))
         await self._rm.remove(self._last)
 
@@ -102,7 +102,7 @@ class Doomed:
 async def until_registered(target: str, *, replayed: bool) -> None:
     """Wait until the server reports the registration of the RM; with `replayed`, its complete replay.
 
-    The RM of a killed server cannot report that: its messages may be from the one before.
+    The RM cannot report that, because its messages may be from the previous server.
     """
     async with asyncio.timeout(PATIENCE), grpc.aio.insecure_channel(target) as channel:
         state: Any = StateStub(channel)
@@ -117,7 +117,8 @@ async def until_registered(target: str, *, replayed: bool) -> None:
 async def kill_the_rm(cycles: int, told: Callable[[int], None]) -> None:
     """Kill the process of an RM this number of times; the next instance replays the known allocations.
 
-    Raises:     SoakFailed: the server's books then differ.
+    Raises:
+        SoakFailed: The server's state differs afterwards.
     """
     async with ServerProcess() as server:
         for number in range(cycles):
@@ -139,7 +140,7 @@ async def kill_the_rm(cycles: int, told: Callable[[int], None]) -> None:
 
 
 async def what_a_doomed_rm_told(target: str) -> dict[str, str]:
-    """The allocations received by an RM when it was killed: the node of every key."""
+    """The allocations that an RM had received when it was killed: the node of every key."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, str(DOOMED_RM), target, CONFIG, str(DOOMED_ASKS)),
         stdout=asyncio.subprocess.PIPE,

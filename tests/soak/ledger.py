@@ -1,4 +1,4 @@
-"""An RM's asks, running allocations and ended ones, which are the truth about its cluster."""
+"""An RM's asks, running allocations and ended ones, which are the true state of its cluster."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
@@ -7,24 +7,24 @@ from typing import Any
 from support.patience import PATIENCE
 
 VCORE = 100
-"""What every ask wants."""
+"""The size of every ask."""
 
 
 class SoakFailed(Exception):
-    """The error that the two sides have different books, or that an item was refused or never answered."""
+    """The two sides differ, or an item was rejected or never answered."""
 
 
 class Ledger:
-    """The ledger of one RM: all its asks are of one size, all keys and ids are new.
+    """The ledger of one RM: all its asks have the same size, all keys and ids are new.
 
-    Every allocation is checked: none runs twice, and no node has more than it can bear.
+    Every allocation is checked: none runs twice, and no node is overbooked.
     """
 
     def __init__(self, rm_id: str) -> None:
-        """Empty."""
+        """Start without objects."""
         self.rm_id = rm_id
         self.running: dict[str, str] = {}
-        """The node of every allocation."""
+        """The node of every running allocation."""
         self.waiting: set[str] = set()
         """Asks without an allocation."""
         self.applications: dict[str, str] = {}
@@ -32,19 +32,19 @@ class Ledger:
         self.nodes: dict[str, int] = {}
         """The capacity of every node."""
         self.used: dict[str, int] = {}
-        """What runs on every node."""
+        """The used amount of every node."""
         self.ending: set[str] = set()
-        """Allocations that are to end."""
+        """Allocations whose release was requested."""
         self.ended = 0
-        """Allocations that have ended so far."""
+        """The number of ended allocations so far."""
         self.placed = 0
-        """Allocations so far."""
+        """The number of allocations so far."""
         self.failure = ""
-        """What is wrong; the RM cannot go on."""
+        """The first failure, which ends the work of the RM."""
         self._changed = asyncio.Event()
 
     def add(self, node_ids: Iterable[str], vcore: int) -> None:
-        """Nodes of one size."""
+        """Add nodes of one size."""
         for node_id in node_ids:
             self.nodes[node_id], self.used[node_id] = vcore, 0
 
@@ -105,7 +105,8 @@ class Ledger:
     async def until(self, condition: Callable[[], bool], what: str) -> None:
         """Wait until a condition holds.
 
-        Raises:     SoakFailed: it never held, or an item was refused meanwhile.
+        Raises:
+            SoakFailed: It did not hold in time, or an item was rejected meanwhile.
         """
         try:
             async with asyncio.timeout(PATIENCE):

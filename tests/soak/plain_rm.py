@@ -1,4 +1,4 @@
-"""A resource manager with stubs of `si.v1` alone, which registers again after each end of a stream."""
+"""A resource manager with only stubs of `si.v1`, which registers again after each end of a stream."""
 
 import asyncio
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from soak.rm import QUEUE
 from support.peers.shim import Call, Shim, application, ask, node
 
 RETRY = 0.1
-"""Seconds before a registration after a broken stream."""
+"""Seconds before a new registration after a broken stream."""
 
 OPTIONS = (
     # A server that has stopped is noticed after ten seconds.
@@ -29,7 +29,7 @@ class PlainRm(Ledger):
         """Start without a connection."""
         super().__init__(rm_id)
         self.registrations = 0
-        """Registrations so far."""
+        """The number of registrations so far."""
         self._target = target
         self._config = config
         self._removed: set[str] = set()
@@ -48,12 +48,12 @@ class PlainRm(Ledger):
         await asyncio.gather(self._task, return_exceptions=True)
 
     async def add_nodes(self, node_ids: Iterable[str], vcore: int) -> None:
-        """Nodes of one size."""
+        """Add nodes of one size."""
         self.add(node_ids, vcore)
         self.changed()
 
     async def submit(self, application_ids: Iterable[str], queue: str = QUEUE) -> None:
-        """Applications."""
+        """Submit applications."""
         self.applications |= dict.fromkeys(application_ids, queue)
         self.changed()
 
@@ -91,28 +91,28 @@ class PlainRm(Ledger):
             await asyncio.sleep(RETRY)
 
     def removed(self) -> set[str]:
-        """The applications that the server has still to remove, without any remaining ask here."""
+        """The applications that the server has still to remove, and of which no ask remains."""
         busy = {_application(key) for key in (*self.running, *self.waiting)}
         return self._removed - busy
 
 
 class Ended(Exception):
-    """The error that a stream has ended."""
+    """A stream has ended."""
 
 
 class Conversation:
-    """One registration of the RM, and its messages."""
+    """One registration of the RM, with its messages."""
 
     def __init__(self, rm: PlainRm, shim: Shim) -> None:
         """Start without messages."""
         self._rm = rm
         self._shim = shim
         self._said: set[tuple[str, str]] = set()
-        """What was sent, by kind and id."""
+        """The sent items, by kind and id."""
         self._heard: set[tuple[str, str]] = set()
-        """What was accepted, by kind and id."""
+        """The accepted items, by kind and id."""
         self._echoes: set[str] = set()
-        """Allocations that were reported and not echoed."""
+        """Reported allocations that the server has not confirmed."""
         self._news = asyncio.Event()
 
     async def hold(self, config: str) -> None:
@@ -141,7 +141,7 @@ class Conversation:
             self._rm.changed()
 
     async def _talk(self, nodes: Call, applications: Call, allocations: Call) -> None:
-        """Send everything that the server lacks and may receive."""
+        """Send everything that the server lacks and may receive now."""
         rm_id = self._shim.rm_id
         # The first message of a stream names its RM.
         await nodes.send(si.NodeRequest(rmID=rm_id))
@@ -212,7 +212,7 @@ class Conversation:
             await call.send(si.AllocationRequest(rmID=rm_id, allocations=asks, releases=releases))
 
     def _unsaid(self, kind: str, names: Iterable[str]) -> list[str]:
-        """The items that were not sent, which are sent now."""
+        """The items that were not sent yet; they count as sent from now on."""
         new = [name for name in names if (kind, name) not in self._said]
         self._said |= {(kind, name) for name in new}
         return new

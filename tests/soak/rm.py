@@ -24,9 +24,9 @@ from support.server.reports import read_books
 QUICK = RetryConfig(initial=0.02, maximum=0.2)
 QUEUE = "root.work"
 SHOWN = 10
-"""So many things that differ are named."""
+"""The number of differences that an error names."""
 SMALL = "root.small"
-"""A queue with room for one ask only, so that the others wait."""
+"""A queue in which only one ask fits, so that others wait."""
 
 
 class SoakRm(Ledger):
@@ -47,7 +47,7 @@ class SoakRm(Ledger):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Close; the server keeps the books."""
+        """Close; the server keeps the state."""
         await self.close()
 
     async def close(self, *, unregister: bool = False) -> None:
@@ -59,7 +59,7 @@ class SoakRm(Ledger):
     # ---- Messages to the server ----
 
     async def add_nodes(self, node_ids: Iterable[str], vcore: int) -> None:
-        """Nodes of one size."""
+        """Add nodes of one size."""
         nodes = [Node(node_id=node_id, capacity={"vcore": vcore}) for node_id in node_ids]
         self.add((node.node_id for node in nodes), vcore)
         await self.client.add_nodes(nodes)
@@ -70,7 +70,7 @@ class SoakRm(Ledger):
         await self.client.remove_node(node_id)
 
     async def submit(self, application_ids: Iterable[str], queue: str = QUEUE) -> None:
-        """Applications, each of a user of its own."""
+        """Submit applications, each of a user of its own."""
         new = [
             Application(application_id=app_id, queue=queue, user=f"user-of-{app_id}")
             for app_id in application_ids
@@ -101,7 +101,7 @@ class SoakRm(Ledger):
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last message that it has accepted."""
+        """The epoch of the last message that the client has accepted."""
         return self.client._context.session.stamp[0]
 
     async def all_run(self) -> None:
@@ -129,9 +129,10 @@ class SoakRm(Ledger):
 
 
 async def compare(rm: Ledger, target: str) -> None:
-    """Compare the RM's ledger with the server's books while nothing is in progress.
+    """Compare the RM's ledger with the server's state while no message is in flight.
 
-    Raises:     SoakFailed: with the items that only one side has.
+    Raises:
+        SoakFailed: They differ; the error has the items that only one side has.
     """
     books = await read_books(target, rm.rm_id, only="default")
     usage: dict[str, int] = dict.fromkeys(rm.nodes, 0)

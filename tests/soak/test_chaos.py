@@ -1,4 +1,4 @@
-"""Faults of a server and of connections: RMs are served afterwards, and the books agree."""
+"""Faults of a server and of connections: RMs are served afterwards, and both sides are equal."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from support.server.server_process import ForkedServer
 
 @pytest.mark.slow
 async def test_a_single_server_survives_faults() -> None:
-    """RMs with clients, and one with plain stubs, are served after kills, stops, and cut and held lines."""
+    """RMs with clients, and one with plain stubs, are served after kills, stops, and broken connections."""
     told: list[int] = []
     await shake(1, 3, told.append)
     assert told == [1, 2, 3]
@@ -37,7 +37,7 @@ async def test_a_ledger_detects_wrong_allocations(problem: str, placed: list[tup
 
 
 async def test_a_release_frees_room_in_the_ledger() -> None:
-    """A node is full with its present allocations, not with former ones."""
+    """Only the present allocations of a node count against its size."""
     ledger = Ledger("rm")
     ledger.add(["n1"], VCORE)
     for number in range(3):
@@ -48,7 +48,7 @@ async def test_a_release_frees_room_in_the_ledger() -> None:
 
 
 async def test_an_rm_with_plain_stubs_registers_again() -> None:
-    """After a kill of the server the RM replays its allocations, and the books are equal again."""
+    """After a kill of the server the RM replays its allocations, and both sides are equal again."""
     async with ForkedServer() as server, PlainRm(server.target, "rm1", CONFIG) as rm:
         await rm.add_nodes(["n1"], 10 * VCORE)
         await rm.submit(["a"])

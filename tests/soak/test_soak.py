@@ -13,7 +13,7 @@ from soak.rm import SMALL, SoakRm, compare
 
 @pytest.mark.slow
 async def test_a_hundredth_of_the_soak_passes() -> None:
-    """Books are equal after each part, and all work was done."""
+    """Both sides are equal after each part, and all work was done."""
     rounds = ROUNDS // 100
     told: list[Reading] = []
     readings = await soak(rounds, told.append)
@@ -58,33 +58,33 @@ async def settled() -> AsyncIterator[tuple[SoakRm, str]]:
         yield rm, served.target
 
 
-async def test_equal_books_have_no_difference(settled: tuple[SoakRm, str]) -> None:
-    """The books of an RM without errors equal the server's."""
+async def test_equal_sides_have_no_difference(settled: tuple[SoakRm, str]) -> None:
+    """The ledger of an RM without errors equals the server's state."""
     await compare(*settled)
 
 
 def forget_an_allocation(rm: SoakRm) -> None:
-    """Remove a running allocation from its books."""
+    """Remove a running allocation from the ledger."""
     del rm.running["a"]
 
 
 def move_an_allocation(rm: SoakRm) -> None:
-    """Move an allocation to another node in its books."""
+    """Move an allocation to another node in the ledger."""
     rm.running["a"] = "n3"
 
 
 def forget_an_ask(rm: SoakRm) -> None:
-    """Remove a pending ask from its books."""
+    """Remove a pending ask from the ledger."""
     rm.waiting.clear()
 
 
 def forget_an_application(rm: SoakRm) -> None:
-    """Remove an application from its books."""
+    """Remove an application from the ledger."""
     del rm.applications["app"]
 
 
 def invent_a_node(rm: SoakRm) -> None:
-    """Add a node to its books."""
+    """Add a node to the ledger."""
     rm.nodes["n9"] = 1
 
 
@@ -99,7 +99,7 @@ def invent_a_node(rm: SoakRm) -> None:
     ],
     ids=lambda value: getattr(value, "__name__", ""),
 )
-async def test_different_books_are_detected(
+async def test_differences_are_detected(
     settled: tuple[SoakRm, str], slip: Callable[[SoakRm], None], text: str
 ) -> None:
     """The error names the items that only one side has."""

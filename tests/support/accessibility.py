@@ -32,4 +32,4 @@ FAULTS = """() => {
   for (const node of all("a a, a button, button a, button button")) say("a control in a control", node);
   return wrong;
 }"""
-"""What a checker of accessibility would find: names, headings, landmarks, references, order of the focus."""
+"""A script that returns faults of names, headings, landmarks, references and the order of focus."""

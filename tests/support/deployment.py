@@ -84,7 +84,7 @@ class Play:
 
     folder: Path
     addresses: dict[str, str] = field(default_factory=dict)
-    """Where what listens at an address of the composition listens in truth."""
+    """The real address for each address in the compose file."""
     _processes: AsyncExitStack = field(default_factory=AsyncExitStack)
 
     async def __aenter__(self) -> Self:
@@ -188,7 +188,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 PROMETHEUS = ROOT / "deploy/prometheus"
 GRAFANA = ROOT / "deploy/grafana"
 WORDS = frozenset({"and", "or", "unless", "bool", "offset", "group_left", "group_right"})
-"""What stands in an expression where a metric could stand, and is none."""
+"""Words in an expression that are no metrics."""
 
 
 @cache
@@ -271,7 +271,7 @@ CHART = ROOT / "deploy/helm/licorne"
 EXAMPLES = sorted((ROOT / "deploy/helm/examples").glob("*.yaml"))
 PLAIN = ROOT / "deploy/kubernetes"
 POD = "licorne-members-0"
-"""The name that a pod of members finds in its environment."""
+"""The name in the environment of a members' pod."""
 
 CONFIG = "/etc/licorne/queues/queues.yaml"
 SETTINGS = "/etc/licorne/settings/licorne.toml"
@@ -363,7 +363,7 @@ def check(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 WITH_IMAGE = ("--set", "image.repository=licorne")
-"""What the chart has to be told: where the image is. The examples do so themselves."""
+"""The value with the place of the image, which the examples set themselves."""
 
 
 def template(*arguments: str | Path) -> str:

@@ -93,7 +93,7 @@ class Rm:
     used: int = 0
     wanted: int = 0
     extra: int = 0
-    """What it started by itself: the overdraft that a replay may bring."""
+    """The amount that the RM has started by itself, which becomes an overdraft in a replay."""
 
 
 class Owner(Books):

@@ -19,7 +19,7 @@ class Replay:
     inputs: int = 0
     digests: int = 0
     differing: list[int] = field(default_factory=list)
-    """Counts of inputs behind which the digest is another one."""
+    """The numbers of inputs after which the digest differs."""
     torn: list[Torn] = field(default_factory=list)
     scheduler: Scheduler = field(default_factory=Scheduler)
     """The core at the end of the last run."""

@@ -32,9 +32,9 @@ class Documents(Store):
         self.documents = {KEY: Document(value=secret.encode(), revision=1)} if secret else {}
         self.answers = True
         self.last = ""
-        """Key of the last write; empty again once a member has closed its access."""
+        """The key of the last write; empty after a member has closed its access."""
         self.writable = asyncio.Event()
-        """Writes wait for it."""
+        """Set while writes are possible; writes wait for it."""
         self.writable.set()
         self.waiting = asyncio.Event()
         """Set once a write waits."""
@@ -98,7 +98,7 @@ class Table(Documents):
         self.members: dict[MemberId, Member] = {}
         self.rms: dict[RmId, Record] = {}
         self.home = ""
-        """Id of the member that gets RMs without an owner; empty for the one that takes them."""
+        """The id of the member that gets RMs without an owner; empty for the member that is called."""
         self.gone: dict[MemberId, Gone] = {}
         self.lease_lives = True
 

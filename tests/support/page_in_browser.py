@@ -22,7 +22,7 @@ EVIL = "<img src=x onerror=alert(1)>"
 """A name that would run a script if it became HTML."""
 
 WIDE = 1_000
-"""Queues of the large RM."""
+"""The number of queues of the large RM."""
 
 MAIN = """\
 partitions:

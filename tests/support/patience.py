@@ -5,11 +5,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 PATIENCE = 240.0
-"""Seconds after which a test fails if what it waits for has not come.
-
-No test is about this time: even a busy machine is far quicker. The limit of a whole test is longer, as it
-fails without saying what was waited for (`timeout` in pyproject.toml).
-"""
+"""Seconds after which a test fails if an expected event is missing. No test depends on this time: even a busy
+machine is far quicker. The limit of a whole test is longer, because its failure does not name the event
+(`timeout` in pyproject.toml)."""
 
 
 @asynccontextmanager

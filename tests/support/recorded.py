@@ -21,7 +21,7 @@ ON = "## on: "
 FOLDER = Path(__file__).parent.parent / "data" / "recorded"
 WIDTH, WIDTH_OF_ROWS = 110, 160
 LONG = 400
-"""Characters of an answer, or of a part of one, that is not shown twice."""
+"""The number of characters from which a repeated answer, or a part of one, is replaced by a reference."""
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 

@@ -44,7 +44,8 @@ class Running:
 
 
 Choice = Callable[[int, int, Sequence[Job], Sequence[Running]], list[Job]]
-"""The jobs that start: of a time, the processors, waiting jobs in order of arrival, and running ones."""
+"""Returns the jobs that start at a time, given the processors, waiting jobs in order of arrival, and running
+jobs."""
 
 
 def played(jobs: Iterable[Job], processors: int, choose: Choice) -> dict[int, int]:
@@ -196,9 +197,9 @@ class Outcome:
     """Figures of a played load."""
 
     utilisation: float
-    """Used part of the processors, from the first arrival to the last end."""
+    """The used part of the processors, from the first arrival to the last end."""
     mean_wait: float
-    """Of all jobs, in seconds."""
+    """The mean of all jobs, in seconds."""
 
 
 def outcome(jobs: Sequence[Job], processors: int, starts: Mapping[int, float]) -> Outcome:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from support.oracle.books import Amounts
 
 LEVELS = ("zone", "rack")
-"""Of the topology, the widest first."""
+"""The levels of the topology, the widest first."""
 
 
 class Cluster(NamedTuple):

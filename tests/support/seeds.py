@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 PART = 50
-"""Worlds in a part, unless the property says otherwise."""
+"""The default number of worlds in a part."""
 
 
 def positive(text: str) -> int:

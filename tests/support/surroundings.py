@@ -12,14 +12,14 @@ from licorne_cli.connection.target import DEFAULT_PORT
 from licorne_cli.server.healthcheck import HERE
 
 CLOSED = "127.0.0.1:1"
-"""A target at which nobody listens."""
+"""An address without a listener."""
 
 DEFAULT_PORTS = frozenset({DEFAULT_PORT, urlsplit(HERE[0]).port})
-"""Where somebody's own server listens if nothing else was said to it."""
+"""The default ports, where a user's own server may listen."""
 
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1", "[::1]"})
 _KEPT = frozenset({"LICORNE_REWRITE", "LICORNE_HELM", "LICORNE_CHECK", "LICORNE_BIN"})
-"""What whoever starts the tests says to them."""
+"""Variables by which the caller of the tests configures them."""
 _MEANT_FOR_OTHERS = frozenset({"NO_COLOR", "FORCE_COLOR", "COLUMNS", "LINES", "DISABLE_RESERVATION"})
 
 

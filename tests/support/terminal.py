@@ -22,12 +22,12 @@ from support.patience import PATIENCE
 from support.peers.shim import eventually
 
 LOOK_SECONDS = 0.1
-"""How often a terminal is looked at that says nothing."""
+"""Seconds between two checks of a silent terminal."""
 
 ALTERNATE, ORDINARY = "\x1b[?1049h", "\x1b[?1049l"
 HIDDEN, SHOWN = "\x1b[?25l", "\x1b[?25h"
 ON_TERMINAL = 'source=$1; shift; exec "$@" <"$source" >"$0" 2>&1'
-"""A process that leads a session and has no terminal gets the one that it opens first."""
+"""A shell script that runs a command on the terminal `$0`, which becomes that of its session."""
 
 
 class Tty:

@@ -1,4 +1,4 @@
-"""A plus marks sources that were changed since; files outside of git have none."""
+"""`licorne bench`: each scenario at a tiny size, and its failures."""
 
 import json
 import pstats
@@ -24,7 +24,7 @@ from licorne_tools.bench.scenarios import (
 from support.patience import PATIENCE
 
 SMOKE = "core"
-"""The scenario that is tried with the other tests."""
+"""The scenario that runs with the fast tests."""
 COMMON = {
     "allocations",
     "seconds",
@@ -147,7 +147,7 @@ def test_every_placeholder_is_replaced() -> None:
 
 @pytest.mark.bench
 def test_every_preempting_ask_gets_its_victims() -> None:
-    """No more are stopped than needed, with as many asks as nodes."""
+    """No more allocations are stopped than needed, with as many asks as nodes."""
     done = bench("preempt", "--nodes", "20", "--pods", "20", "--json")
     assert done.returncode == 0, done.stderr
     [run] = json.loads(done.stdout)["runs"]
@@ -168,7 +168,7 @@ def test_both_protocols_are_in_one_table() -> None:
 
 @pytest.mark.bench
 def test_the_table_of_predicates_has_all_variants() -> None:
-    """A named shape is run with and without tags, answered at once and late."""
+    """A named shape is run with and without tags, with answers at once and late."""
     done = bench("predicates", "--table", "--nodes", "5", "--pods", "100", "--json")
     assert done.returncode == 0, done.stderr
     results = json.loads(done.stdout)
@@ -192,7 +192,7 @@ def test_a_run_without_accepted_nodes_fails() -> None:
 
 @pytest.mark.bench
 def test_several_runs_are_summarized() -> None:
-    """The table has the least, the middle and the greatest of several runs."""
+    """The table has the minimum, the median and the maximum of several runs."""
     done = bench("core", "--nodes", "5", "--pods", "50", "--runs", "2", "--sort", "fair")
     assert done.returncode == 0, done.stderr
     first, header, *rows = done.stdout.splitlines()

@@ -19,7 +19,7 @@ RUN = {"allocations_per_second": 1000.0, "cpu_us_per_allocation": 10.0, "peak_rs
 
 
 ANY_BENCH = [("core", *TINY), ("core", *TINY, "--against", "pure"), ("growth",)]
-"""All that can have a report."""
+"""All benches that can have a report."""
 
 
 def faked(monkeypatch: pytest.MonkeyPatch, *, fails: bool = False) -> None:

@@ -25,7 +25,7 @@ async def main():
 
 asyncio.run(main())
 """
-"""A process that has both kinds of servers, and says which they are."""
+"""A process that has both kinds of servers, and prints their handles."""
 
 
 @contextmanager

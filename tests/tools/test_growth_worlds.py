@@ -148,7 +148,7 @@ def test_the_dimension_distinct_sizes() -> None:
 
 
 def test_the_dimension_priorities() -> None:
-    """There are as many priorities as the size, the highest of which comes first."""
+    """There are as many priorities as the size, and the highest is tried first."""
     placed = played(of_queues.priorities).placed
     ranks = [allocation.ask.priority for allocation in placed]
     assert ranks == sorted(ranks, reverse=True)
@@ -162,7 +162,7 @@ def test_the_dimension_nodes() -> None:
 
 
 def test_each_release_places_one_ask() -> None:
-    """Nothing is placed before a release, and then as much as fits."""
+    """Before a release nothing is placed, and after it as many asks as fit."""
     world = of_cluster.waiting_sizes(SIZE, WORK)
     world.begin()
     assert not world.placed
@@ -171,8 +171,8 @@ def test_each_release_places_one_ask() -> None:
     assert len(of_placed(world, lambda each: each.ask_class)) == SIZE
 
 
-def test_asks_that_fit_nowhere_wait_ahead() -> None:
-    """As many classes as the size wait all the time, ahead of all others."""
+def test_asks_that_fit_nowhere_wait_before_others() -> None:
+    """As many classes as the size wait all the time, before all others."""
     world = played(of_cluster.untried)
     assert len(world.placed) == WORK
     ahead = world.waiting[:SIZE]
@@ -237,7 +237,7 @@ def test_the_dimension_idle_rms() -> None:
 
 
 def test_a_world_with_missing_allocations_fails() -> None:
-    """The text says that the number of allocations is wrong."""
+    """The error says that the number of allocations is wrong."""
 
     def too_large(_: int, __: int) -> World:
         world = World(config([leaf()]))

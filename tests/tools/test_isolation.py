@@ -31,7 +31,7 @@ from licorne_tools.commands.isolation import COLUMNS
 from support.patience import PATIENCE
 
 SMOKE = "asks"
-"""The attack that is tried with the other tests."""
+"""The attack that runs with the fast tests."""
 TINY = ("--seconds", "0.2", "--percent", "1", "--nodes", "3")
 
 
@@ -200,7 +200,7 @@ def test_the_target_of_many_rms(rms: int, many: float, flooded: float, holds: bo
 
 
 def test_the_largest_messages_are_close_to_the_cap() -> None:
-    """All are within the cap of a message, and come close to it or to that of an item."""
+    """All messages are within the cap of a message, and close to it or to the cap of an item."""
     site = Site(target="", http="")
     made = [data for _, data in messages.si_messages(site)] + messages.session_messages(site)
     assert all(len(data) <= MAX_MESSAGE_BYTES for data in made)

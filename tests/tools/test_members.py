@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 pytestmark = pytest.mark.timeout(1200)
-"""A dozen processes start for each run, and a machine may be slow."""
+"""Each run starts a dozen processes, which a slow machine needs time for."""
 
 
 def bench(*arguments: str) -> dict[str, Any]:

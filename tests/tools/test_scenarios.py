@@ -73,7 +73,7 @@ def test_all_asks_fit_unless_nodes_shall_be_full() -> None:
 
 
 def test_blocked_asks_are_larger_than_any_node() -> None:
-    """Half of them are in the application itself, and half in those ahead of it."""
+    """Half of these asks are in the application itself, and half in earlier applications."""
     asks = list(workload.unplaceable("app"))
     assert len(asks) == 100
     assert sum(ask.applicationID == "app" for ask in asks) == 50
@@ -94,7 +94,7 @@ def test_configurations_are_valid(name: str) -> None:
     ],
 )
 def test_configurations_of_preemption_are_strictly_valid(config: str) -> None:
-    """A delay or a guarantee that is not understood would measure something else."""
+    """An unknown delay or guarantee would measure something else."""
     assert load(config, strict=True).warnings == ()
 
 
@@ -132,7 +132,7 @@ def test_every_preempting_ask_has_victims(nodes: int, pods: int) -> None:
 
 @pytest.mark.parametrize(("nodes", "pods"), [(5000, 10_000), (20, 200)])
 def test_no_victims_help_the_largest_ask(nodes: int, pods: int) -> None:
-    """A node could hold the ask, but the lender may lose less than the shortage on it."""
+    """A node could hold the ask if it were empty, but the lender may not lose enough there."""
     shape = SCENARIOS["storm"].scaled(nodes=nodes, pods=pods)
     lent, _ = confirming.room(shape)
     node = next(confirming.storm_nodes(shape)).schedulableResource.resources["vcore"].value

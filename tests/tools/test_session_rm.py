@@ -16,7 +16,7 @@ from licorne_tools.bench.session_rm import SessionRm
 from support.patience import PATIENCE
 
 LATE = 0.5
-"""Seconds. One answer after the other would take this for each."""
+"""The delay of answers in seconds, which consecutive answers would add up."""
 
 
 def checks(first: int, *nodes: Sequence[str]) -> UpdateResponse:

@@ -37,7 +37,7 @@ case "$2" in
         ;;
 esac
 """
-"""The benchmarks, which take a pattern as their second argument."""
+"""The benchmarks' program, whose second argument is a pattern."""
 SILENT = """#!/bin/sh
 echo PASS
 """
@@ -48,7 +48,7 @@ cat > "$1" <<'END'
 END
 chmod +x "$1"
 """
-"""Go, which builds that: ``go test -c -vet=off -o FILE .``"""
+"""A Go that builds that program: ``go test -c -vet=off -o FILE .``"""
 BROKEN = """#!/bin/sh
 echo no such module
 exit 1

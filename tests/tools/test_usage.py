@@ -14,7 +14,7 @@ REFUSED = {
     "utilisation": ("--nodes=3",),
     "kube": ("--batch=1", "--against=pure", "--answer-after=1"),
 }
-"""Options that scenarios cannot have which are measured alone."""
+"""Options that separately measured scenarios cannot have."""
 OTHERS = {
     ("growth", "--rate=1"): "--rate is for neighbour, manyrms and kube only",
     ("growth", "--only=asks,ask"): f"--only: 'ask' is none of {', '.join(DIMENSIONS)}",

@@ -18,9 +18,9 @@ from licorne_tools.commands.utilisation import COLUMNS, Played, show
 
 FAKE_RM, MIXED, STOPPED = loads()
 TOLERATED = 1.0
-"""Percent of all cores by which two runs may differ."""
+"""The percentage of all cores by which two runs may differ."""
 LARGEST_WAIT = 240.0
-"""Seconds: three times what the longest allocations of the mixed load run."""
+"""Seconds: three times the runtime of the longest allocations of the mixed load."""
 
 
 def short(
@@ -107,7 +107,7 @@ def test_an_ask_is_due_within_guarantee_and_headroom(
     state: str,
     due: bool,
 ) -> None:
-    """An ask is due if guarantee and headroom both let it through, in a queue that is not stopped."""
+    """An ask is due if guarantee and headroom both admit it, in a queue that is not stopped."""
     queue = replace(root(), guaranteed=guaranteed, allocated=allocated, headroom=headroom, state=state)
     assert is_due(queue, {"vcore": 4, "memory": 1}) is due
 

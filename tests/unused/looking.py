@@ -1,13 +1,13 @@
-"""Finds classes, functions and methods of the product that only tests use, or nobody.
+"""Finds classes, functions and methods of the product that only tests use, or nothing.
 
-A definition is used if its name occurs anywhere in the product: as a name, an attribute, or in a text of one
-word, such as an annotation. An import alone is no use. So a name shared by two definitions may hide one of
-them; findings are certain, with these exceptions:
+A definition is used if its name occurs in the product: as a name, an attribute, or in a text of one word,
+such as an annotation. An import alone is no use. A name that two definitions share may hide one of them;
+findings are certain, with these exceptions:
 
 - What the client exports (`__all__`), with the public methods of those classes.
-- The test kit, `licorne_server.testing`, which is for the tests of others, and the core's
-  invariants, which are for our own.
-- Methods of a class with a base from outside of the product, which calls them by its own names:
+- The test kit, `licorne_server.testing`, which is for the tests of users, and the core's
+  invariants, which are for our own tests.
+- Methods of a class with a base from outside of the product, which calls them by name:
   services of gRPC, visitors, handlers, threads.
 - What a decorator from outside of the product registers.
 """
@@ -26,9 +26,9 @@ PRODUCT = (
     "clients/cli/licorne_cli",
     "tools/licorne_tools",
 )
-"""What is looked at."""
+"""The folders that are checked."""
 ALSO_USING = ("clients/examples", "clients/conformance", "docs", "deploy", "native.py")
-"""What is of the project too, and may use the product."""
+"""Other folders of the project that may use the product."""
 GENERATED = (
     "clients/python/licorne/v1",
     "clients/python/licorne/si",
@@ -37,10 +37,10 @@ GENERATED = (
 TEST_KIT = "server/licorne_server/testing"
 
 AWAITED = frozenset({"PlaceholderIncompatible"})
-"""What the product is about to use."""
+"""Definitions that the product will use soon."""
 
 SELF_CHECKS = "invariants.py"
-"""The core's checks of itself, which are there for whoever tests it."""
+"""Checks of the core itself, for its tests."""
 
 _PACKAGES = frozenset(place.rpartition("/")[2] for place in PRODUCT)
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -65,10 +65,10 @@ _WRAPPING = frozenset(
         "runtime_checkable",
     ]
 )
-"""Decorators that change how a thing is used, and do not use it."""
+"""Decorators that change the use of a definition, and do not use it."""
 
 _FORMS = frozenset({"Protocol", "NamedTuple", "Enum", "StrEnum", "IntEnum", "Generic"})
-"""Bases from outside that call nothing; `asyncio.Protocol` is another one than `Protocol`."""
+"""Bases from outside that call nothing; `asyncio.Protocol` differs from `Protocol`."""
 
 _Defined = ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -87,7 +87,7 @@ class Definition:
 
 
 def unused(root: Path) -> list[Definition]:
-    """Everything that the product defines, and does not use."""
+    """All definitions of the product that it does not use."""
     trees = {str(path.relative_to(root)): _tree(path) for path in _files(root, PRODUCT)}
     users = [*trees.values(), *map(_tree, _files(root, ALSO_USING))]
     used = Counter[str]()
@@ -153,7 +153,7 @@ class _Class:
     """A class by its name, with the names of its bases that the product defines."""
 
     def __init__(self, node: ast.ClassDef, tree: ast.Module) -> None:
-        """`is_called` if a base from outside calls its methods."""
+        """`is_called` is True if a base from outside calls its methods."""
         bases = [base for base in node.bases if not _is_plain(base)]
         self.name = node.name
         self.bases = set(map(_last_name, bases))
@@ -188,7 +188,7 @@ def _called_from_outside(classes: Sequence[_Class]) -> set[str]:
 
 
 def _definitions(tree: ast.AST, open_to_others: set[str]) -> Iterator[_Defined]:
-    """The definitions that have to be used by name: without those that others call by a rule."""
+    """The definitions that have to be used by name, without those that others call by convention."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             if not (_is_special(node.name) or _is_registered(node)):
@@ -207,7 +207,7 @@ def _is_registered(node: _Defined) -> bool:
 
 
 def _is_plain(base: ast.expr) -> bool:
-    """Whether a base only gives a class its form, and calls no method of it."""
+    """True if a base only gives a class its form, and calls none of its methods."""
     name = base.value if isinstance(base, ast.Subscript) else base
     return isinstance(name, ast.Name) and name.id in _FORMS
 

@@ -54,15 +54,15 @@ def found(root: Path) -> list[str]:
     return [each.name for each in unused(root)]
 
 
-def test_what_nobody_uses_is_found(tmp_path: Path) -> None:
-    """Functions, classes and methods that nothing names, imports and `__all__` not counting."""
+def test_unused_definitions_are_found(tmp_path: Path) -> None:
+    """Functions, classes and methods are found if nothing names them except imports and `__all__`."""
     write(tmp_path, core__a=CORE, client=CLIENT, client__calls=CALLS)
     assert found(tmp_path) == ["only_listed", "never", "Never", "nor_this"]
     assert str(unused(tmp_path)[1]) == ("core/licorne_core/a.py:9: never is used by nothing but tests")
 
 
 def test_a_use_anywhere_in_the_project_counts(tmp_path: Path) -> None:
-    """Another module, or a script of the project, that uses something keeps it; a test does not."""
+    """A use in another module or in a script of the project counts; a use in a test does not."""
     write(tmp_path, core__a=CORE, client=CLIENT, client__calls=CALLS)
     write(tmp_path, docs__made="from licorne_core import a\na.Never().nor_this, a.never()\n")
     assert found(tmp_path) == ["only_listed"]
@@ -72,8 +72,8 @@ def test_a_use_anywhere_in_the_project_counts(tmp_path: Path) -> None:
     assert found(tmp_path) == ["only_listed"]
 
 
-def test_what_is_for_others_is_trusted(tmp_path: Path) -> None:
-    """The client's exported classes, their bases, the test kit and checks of the core itself."""
+def test_definitions_for_others_count_as_used(tmp_path: Path) -> None:
+    """The client's exported classes, their bases, the test kit and the core's own checks count as used."""
     nobody = "def nobody(): ...\n"
     write(tmp_path, client=CLIENT, client__calls=CALLS, kit__a=nobody, core__my_invariants=nobody)
     assert found(tmp_path) == []

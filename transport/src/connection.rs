@@ -1,4 +1,4 @@
-//! One connection: its streams, and what happens on them.
+//! One connection with its streams, and their events.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -20,31 +20,31 @@ use crate::events::{DONE, Events, OPENED, RESET};
 use crate::pipe::Pipe;
 use crate::stream::{State, Stream};
 
-/// Bytes of one stream that are on their way or wait: some thousand small messages.
+/// Flow-control window of one stream in bytes: some thousand small messages.
 const STREAM_WINDOW: u32 = 256 * 1024;
 
 /// The largest window of HTTP/2.
 const MOST_WINDOW: u32 = (1 << 31) - 1;
 
-/// Bytes of the head of a request.
+/// Maximum bytes of the headers of a request.
 const MOST_HEADERS: u32 = 16 * 1024;
 
-/// Values of a request's headers, which the caller has to decode one by one.
+/// Maximum number of values in a request's headers, which the caller has to decode one by one.
 pub const MOST_VALUES: usize = 64;
 
-/// What bytes in small frames of data may be accounted for beyond their own, within h2 and in calls that
-/// have ended. Frames that were handed over are taken off again.
+/// Maximum overhead in bytes that h2 counts for small data frames that wait within it, or are of ended calls.
+/// Frames that were read are subtracted.
 const SMALL_FRAMES: usize = 64 * STREAM_WINDOW as usize;
 
-/// Calls that begin in one step. Others that have come wait within h2 for the next one.
+/// Maximum number of calls that begin in one step. Further calls wait within h2 for the next step.
 const MOST_OPENED: usize = 4;
 
-/// Bytes of responses within h2, for each stream.
+/// Maximum bytes of responses within h2, for each stream.
 const SEND_BUFFER: usize = 64 * 1024;
 
 type Pairs = Vec<(String, String)>;
 
-/// How far the connection has come.
+/// The phase of the connection.
 enum Phase {
     Greeting(Box<Handshake<Pipe, Bytes>>),
     Open(Box<server::Connection<Pipe, Bytes>>),
@@ -58,9 +58,9 @@ pub struct Connection {
     phase: Phase,
     pings: Option<PingPong>,
     streams: BTreeMap<u32, Stream>,
-    /// Bytes of a message, at most.
+    /// Maximum bytes of a message.
     most: usize,
-    /// Calls that have begun in this step.
+    /// Number of calls that have begun in this step.
     opened: usize,
     /// True after a panic.
     has_failed: bool,
@@ -74,7 +74,7 @@ impl Connection {
         let greeting = Builder::new()
             .max_concurrent_streams(max_streams)
             .initial_window_size(STREAM_WINDOW)
-            // No stream that is not read can keep others of its connection from being read.
+            // An unread stream cannot block the other streams of its connection.
             .initial_connection_window_size(STREAM_WINDOW.saturating_mul(max_streams).min(MOST_WINDOW))
             .data_frame_budget(SMALL_FRAMES)
             .max_header_list_size(MOST_HEADERS)
@@ -91,7 +91,7 @@ impl Connection {
         }
     }
 
-    /// True once nothing more is read or written, but for what `take` has left.
+    /// True once nothing more is read or written, except the bytes for `take`.
     #[getter]
     fn closed(&self) -> bool {
         matches!(self.phase, Phase::Closed)
@@ -103,7 +103,7 @@ impl Connection {
         !matches!(self.phase, Phase::Greeting(_))
     }
 
-    /// True while a call is open, or its response has not left whole.
+    /// True while a call is open, or its response is not completely sent.
     #[getter]
     fn busy(&self) -> bool {
         matches!(&self.phase, Phase::Open(open) if open.has_streams())
@@ -115,14 +115,14 @@ impl Connection {
         self.opened == MOST_OPENED && !self.closed()
     }
 
-    /// Streams that wait for the rest of a message, and the bytes of it that have come: of their first
-    /// one, or of any.
+    /// Streams that wait for the rest of a message, with its received bytes: only of a stream's first
+    /// message, or with `whichever` of any.
     fn unfinished(&self, whichever: bool) -> Vec<(u32, usize)> {
         let sizes = self.streams.iter().map(|(id, stream)| (*id, stream.unfinished(whichever)));
         sizes.filter(|(_, size)| *size > 0).collect()
     }
 
-    /// Read what was received; returns what has happened.
+    /// Process received bytes; returns the events.
     fn feed<'py>(&mut self, py: Python<'py>, data: &[u8]) -> PyResult<Bound<'py, PyList>> {
         if !self.closed() {
             self.pipe.buffers().incoming.extend_from_slice(data);
@@ -130,7 +130,7 @@ impl Connection {
         self.advance(py)
     }
 
-    /// Go on with what was begun; returns what has happened.
+    /// Continue pending work; returns the events.
     fn advance<'py>(&mut self, py: Python<'py>) -> PyResult<Bound<'py, PyList>> {
         let events = self.guarded(|connection| connection.advance_all(py).map(Some))?;
         events
@@ -138,25 +138,25 @@ impl Connection {
             .ok_or_else(|| PyRuntimeError::new_err("the connection has failed"))
     }
 
-    /// What is to be sent.
+    /// Remove and return the bytes to send.
     fn take<'py>(&mut self, py: Python<'py>) -> Bound<'py, PyBytes> {
         let data = self.pipe.buffers().outgoing.split();
         PyBytes::new(py, &data)
     }
 
-    /// Send the head of a response. A stream that has gone is left alone, here and below.
+    /// Send the headers of a response. Here and below, an unknown stream is ignored.
     fn respond(&mut self, id: u32, metadata: Pairs) -> PyResult<()> {
         let head = response(metadata)?;
         self.guarded(|connection| {
             if let Some(stream) = connection.streams.get_mut(&id).filter(|stream| !stream.has_head()) {
-                // An error is that of a reset, which `advance` tells.
+                // An error means a reset, for which `advance` returns an event.
                 let _ = stream.head(head, false);
             }
             Ok(())
         })
     }
 
-    /// Send a message behind the head; true if its writer should wait for `WRITABLE`.
+    /// Send a message after the headers; true if its writer should wait for `WRITABLE`.
     fn send(&mut self, id: u32, data: &[u8]) -> PyResult<bool> {
         let size = u32::try_from(data.len()).map_err(|_| PyValueError::new_err("a message is too large"))?;
         self.guarded(|connection| {
@@ -165,7 +165,7 @@ impl Connection {
         })
     }
 
-    /// End a response behind what was sent, with its status among the metadata.
+    /// End a response after all messages, with its status in the metadata.
     fn finish(&mut self, id: u32, head: Pairs, metadata: Pairs) -> PyResult<()> {
         let trailers = headers(metadata)?;
         let mut alone = response(head)?;
@@ -183,7 +183,7 @@ impl Connection {
         })
     }
 
-    /// Reset a stream, with a code of HTTP/2.
+    /// Reset a stream with an HTTP/2 error code.
     fn reset(&mut self, id: u32, code: u32) -> PyResult<()> {
         self.guarded(|connection| {
             if let Some(mut stream) = connection.streams.remove(&id) {
@@ -203,7 +203,7 @@ impl Connection {
         })
     }
 
-    /// So many messages of so many bytes in all were consumed; true if the peer should hear of it.
+    /// Record that messages with `size` bytes in total were consumed; true if the peer should get new window.
     fn consumed(&mut self, id: u32, messages: usize, size: usize) -> PyResult<bool> {
         self.guarded(|connection| {
             let stream = connection.streams.get_mut(&id);
@@ -211,20 +211,20 @@ impl Connection {
         })
     }
 
-    /// Ask the peer for a sign of life.
+    /// Send a ping, which the peer must answer.
     fn ping(&mut self) -> PyResult<()> {
         self.guarded(|connection| {
             if let Some(pings) = &mut connection.pings {
                 let context = &mut Context::from_waker(Waker::noop());
                 let _ = pings.poll_pong(context);
-                // It fails while an answer is outstanding, which is asked for already.
+                // It fails while a ping is unanswered, so that none is needed.
                 let _ = pings.send_ping(Ping::opaque());
             }
             Ok(())
         })
     }
 
-    /// Let no new call begin, and close behind those under way.
+    /// Refuse new calls, and close after the running ones.
     fn shut_down(&mut self) -> PyResult<()> {
         self.guarded(|connection| {
             match &mut connection.phase {
@@ -236,7 +236,7 @@ impl Connection {
         })
     }
 
-    /// Forget all: nobody sends what is left, nor wants what has come.
+    /// Drop everything: nothing more is sent, and no more events are needed.
     fn close(&mut self) -> PyResult<()> {
         self.guarded(|connection| {
             connection.phase = Phase::Closed;
@@ -251,9 +251,9 @@ impl Connection {
 }
 
 impl Connection {
-    /// Do something to the connection. A panic would end the caller's loop, and so all other
-    /// connections: it ends this one instead, of which `advance` tells. What h2 has left half-way is
-    /// not touched any more, not even to free it.
+    /// Run `act`. A panic would end the caller's loop, and so all other connections. Instead it ends only
+    /// this connection, for which `advance` returns events. The inconsistent state of h2 is not used any
+    /// more, and not even freed.
     fn guarded<T: Default>(&mut self, act: impl FnOnce(&mut Self) -> PyResult<T>) -> PyResult<T> {
         catch_unwind(AssertUnwindSafe(|| act(self))).unwrap_or_else(|_| {
             mem::forget(mem::replace(&mut self.phase, Phase::Closed));
@@ -271,7 +271,7 @@ impl Connection {
             let before = (events.len(), self.pipe.buffers().outgoing.len());
             self.accept(&mut events)?;
             self.advance_streams(&mut events)?;
-            // Writes what streams have queued and released, which may let others go on.
+            // Writes queued messages and released windows of streams, so that other streams may continue.
             self.accept(&mut events)?;
             if before == (events.len(), self.pipe.buffers().outgoing.len()) {
                 break;
@@ -285,7 +285,7 @@ impl Connection {
         Ok(events.into_list())
     }
 
-    /// Read and write, and take in new streams.
+    /// Read and write, and accept new streams.
     fn accept(&mut self, events: &mut Events<'_>) -> PyResult<()> {
         let context = &mut Context::from_waker(Waker::noop());
         if let Phase::Greeting(greeting) = &mut self.phase {
@@ -312,7 +312,7 @@ impl Connection {
                     events.add(id, OPENED, opened(&request))?;
                     self.streams.insert(id, Stream::new(id, request.into_body(), respond));
                 }
-                // h2 has told the peer what was wrong.
+                // h2 has sent the error to the peer.
                 Poll::Ready(Some(Err(_)) | None) => {
                     self.phase = Phase::Closed;
                     self.pings = None;
@@ -333,7 +333,7 @@ impl Connection {
             }
         }
         for (id, kind) in gone {
-            // Where the peer has not ended its side, h2 resets it behind the response.
+            // If the peer has not ended its side, h2 resets the stream after the response.
             self.streams.remove(&id);
             events.add(id, kind, ())?;
         }
@@ -341,8 +341,8 @@ impl Connection {
     }
 }
 
-/// What the caller is told of a request: its method, its path, its headers as text, and the number of
-/// their values. Of too many values there is only the number.
+/// The payload of `OPENED`: method, path, headers as text, and the number of their values. With too many
+/// values there are no headers.
 fn opened(request: &Request<RecvStream>) -> (&str, &str, Pairs, usize) {
     let values = request.headers().iter().map(|(name, value)| values(name, value)).sum();
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
@@ -351,7 +351,7 @@ fn opened(request: &Request<RecvStream>) -> (&str, &str, Pairs, usize) {
     (request.method().as_str(), request.uri().path(), headers, values)
 }
 
-/// The number of values of a header: a binary one may have several, with commas between them.
+/// The number of values of a header: a binary header may have several, separated by commas.
 fn values(name: &HeaderName, value: &HeaderValue) -> usize {
     if name.as_str().ends_with("-bin") { value.as_bytes().split(|byte| *byte == b',').count() } else { 1 }
 }

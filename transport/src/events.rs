@@ -1,25 +1,25 @@
-//! What has happened on a connection, for the caller to carry out.
+//! The events of a connection, which the caller handles.
 
 use pyo3::IntoPyObjectExt;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyList};
 
 /// A call has begun: its method, its path, its headers as pairs of text, and the number of their values.
-/// Of more than `MOST_VALUES` there are no pairs.
+/// With more than `MOST_VALUES` values there are no pairs.
 pub const OPENED: u8 = 0;
-/// Messages have come: a list of bytes.
+/// Messages were received: a list of bytes.
 pub const MESSAGES: u8 = 1;
-/// A compressed message has come: its bytes as they are.
+/// A compressed message was received: its bytes, still compressed.
 pub const COMPRESSED: u8 = 2;
-/// The peer has ended its side: true if it has done so within a message.
+/// The peer has ended its side; true if it did so within a message.
 pub const ENDED: u8 = 3;
-/// The peer has reset the call, or has gone.
+/// The peer has reset the call, or has disconnected.
 pub const RESET: u8 = 4;
-/// A message is too large, or garbage: its length by its head. Nothing more is read.
+/// A message is too large or invalid: the length in its prefix. Nothing more is read.
 pub const REFUSED: u8 = 5;
-/// So little waits to be sent that the writer may go on.
+/// The queue of unsent bytes is short enough for the writer to continue.
 pub const WRITABLE: u8 = 6;
-/// The response has been handed over whole.
+/// The response was completely passed to h2.
 pub const DONE: u8 = 7;
 
 /// All kinds, by name.
@@ -34,37 +34,37 @@ pub const KINDS: [(&str, u8); 8] = [
     ("DONE", DONE),
 ];
 
-/// Events in order, each with its stream, its kind and what belongs to it.
+/// Events in order, each with its stream, its kind and its payload.
 pub struct Events<'py> {
     list: Bound<'py, PyList>,
-    /// The messages of the last event, if it has any, and their stream.
+    /// The stream and the list of the last event, if that is `MESSAGES`.
     open: Option<(u32, Bound<'py, PyList>)>,
 }
 
 impl<'py> Events<'py> {
-    /// None yet.
+    /// Start without events.
     pub fn new(py: Python<'py>) -> Self {
         Events { list: PyList::empty(py), open: None }
     }
 
-    /// Their number.
+    /// The number of events.
     pub fn len(&self) -> usize {
         self.list.len()
     }
 
-    /// All of them.
+    /// All events.
     pub fn into_list(self) -> Bound<'py, PyList> {
         self.list
     }
 
-    /// Add one.
+    /// Add an event.
     pub fn add(&mut self, id: u32, kind: u8, payload: impl IntoPyObject<'py>) -> PyResult<()> {
         self.open = None;
         let payload = payload.into_bound_py_any(self.list.py())?;
         self.list.append((id, kind, payload))
     }
 
-    /// Add a message to those of its stream that came just before, or as a new event.
+    /// Add a message to the last event if that has messages of the same stream, otherwise as a new event.
     pub fn message(&mut self, id: u32, data: &[u8]) -> PyResult<()> {
         let message = PyBytes::new(self.list.py(), data);
         match &self.open {

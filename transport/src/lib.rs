@@ -1,7 +1,7 @@
 //! The server's side of one HTTP/2 connection of gRPC, without I/O: bytes in, events and bytes out.
 //!
-//! The caller owns the socket, TLS and time. It feeds what it has received, carries out the events,
-//! and sends what `take` gives. Nothing here blocks, has a thread, or keeps more than its bounds.
+//! The caller owns the socket, TLS and time. It passes received bytes to `feed`, handles the events, and
+//! sends the bytes of `take`. Nothing here blocks, has a thread, or uses memory without a limit.
 
 mod connection;
 mod events;

@@ -1,4 +1,4 @@
-//! The two directions of a connection, in memory: h2 reads and writes them as it would a socket.
+//! The two directions of a connection in memory: h2 reads and writes them like a socket.
 
 use std::io;
 use std::pin::Pin;
@@ -8,24 +8,24 @@ use std::task::{Context, Poll};
 use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Bytes that wait to be sent above which h2 has to wait, and so reads nothing more that wants an answer.
+/// Number of unsent bytes above which h2 has to wait, so that it reads no more requests.
 const MOST_OUTGOING: usize = 256 * 1024;
 
-/// What waits in each direction.
+/// The waiting bytes of each direction.
 #[derive(Default)]
 pub struct Buffers {
-    /// Received, and not read by h2 yet.
+    /// Received bytes that h2 has not read.
     pub incoming: BytesMut,
-    /// Written by h2, and not sent yet.
+    /// Bytes that h2 has written and the caller has not sent.
     pub outgoing: BytesMut,
 }
 
-/// One of two handles on the same buffers: that of h2, and that of the connection.
+/// One of two handles of the same buffers, for h2 and for the connection.
 #[derive(Clone, Default)]
 pub struct Pipe(Arc<Mutex<Buffers>>);
 
 impl Pipe {
-    /// The buffers. They hold plain bytes, which no panic elsewhere can have left half-way.
+    /// The buffers. They are plain bytes, so they are consistent even after a panic elsewhere.
     pub fn buffers(&self) -> MutexGuard<'_, Buffers> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -1,4 +1,4 @@
-//! One stream of a connection: messages that come in, and the response that goes out.
+//! One stream of a connection: received messages, and the response.
 
 use std::mem;
 use std::task::{Context, Poll};
@@ -11,43 +11,43 @@ use pyo3::prelude::*;
 
 use crate::events::{COMPRESSED, ENDED, Events, REFUSED, WRITABLE};
 
-/// Bytes of a message's head: a flag, and the length.
+/// Bytes of a message's prefix: a flag and the length.
 const HEAD: usize = 5;
 
-/// Bytes of messages that wait for the peer's window, above which their writer has to wait.
+/// Number of bytes that wait for the peer's window, above which the writer has to wait.
 const MOST_UNSENT: usize = 64 * 1024;
 
-/// Bytes of new window that are worth a turn of the connection by themselves.
+/// Number of bytes of new window for which alone the connection is advanced.
 const ENOUGH_RELEASED: usize = 32 * 1024;
 
-/// What has become of a stream.
+/// The state of a stream.
 #[derive(PartialEq, Eq)]
 pub enum State {
-    /// It goes on.
+    /// It is in use.
     Open,
-    /// The response was handed over whole.
+    /// The response was completely passed to h2.
     Done,
-    /// The peer has reset it, or has gone.
+    /// The peer has reset it, or has disconnected.
     Reset,
 }
 
 /// One stream.
 pub struct Stream {
     id: u32,
-    /// None once the peer has ended its side, or nothing more of it is wanted.
+    /// None once the peer has ended its side, or after `stop_reading`.
     receive: Option<RecvStream>,
     respond: SendResponse<Bytes>,
-    /// None before the head of the response.
+    /// None before the headers of the response.
     send: Option<SendStream<Bytes>>,
-    /// The begin of a message.
+    /// The received begin of a message.
     partial: BytesMut,
-    /// Bytes received for which the peer has got no new window.
+    /// Number of received bytes for which the peer has no new window yet.
     owed: usize,
-    /// Bytes of whole messages that the caller has got and not consumed.
+    /// Bytes of complete messages that the caller has received and not consumed.
     held: usize,
     /// Bytes of new window since the last `advance`.
     released: usize,
-    /// True once a whole message has come.
+    /// True once a complete message was received.
     was_heard: bool,
     unsent: BytesMut,
     trailers: Option<HeaderMap>,
@@ -56,7 +56,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// Over the handles that h2 gives for a new stream.
+    /// Use the handles of h2 for a new stream.
     pub fn new(id: u32, receive: RecvStream, respond: SendResponse<Bytes>) -> Self {
         Stream {
             id,
@@ -74,18 +74,18 @@ impl Stream {
         }
     }
 
-    /// True once the head of the response has gone.
+    /// True once the headers of the response were sent.
     pub fn has_head(&self) -> bool {
         self.send.is_some()
     }
 
-    /// Send the head of the response, and with `end` nothing more.
+    /// Send the headers of the response; with `end` nothing follows.
     pub fn head(&mut self, head: Response<()>, end: bool) -> Result<(), Error> {
         self.send = Some(self.respond.send_response(head, end)?);
         Ok(())
     }
 
-    /// Queue a message behind the head; true if the writer has to wait for `WRITABLE`.
+    /// Queue a message; true if the writer has to wait for `WRITABLE`.
     pub fn message(&mut self, data: &[u8], size: u32) -> Result<bool, Error> {
         self.unsent.reserve(HEAD + data.len());
         self.unsent.put_u8(0);
@@ -96,24 +96,24 @@ impl Stream {
         Ok(self.blocked)
     }
 
-    /// End the response behind what waits. Nothing more is read.
+    /// End the response after all queued messages. Nothing more is read.
     pub fn finish(&mut self, trailers: HeaderMap) {
         self.trailers = Some(trailers);
         self.stop_reading();
     }
 
-    /// Read nothing more, and drop what has come of a message. The peer gets no new window.
+    /// Read nothing more, and drop an incomplete message. The peer gets no new window.
     pub fn stop_reading(&mut self) {
         self.receive = None;
         self.partial = BytesMut::new();
     }
 
-    /// Bytes of a message that is not whole: of the first one, or of `any`.
+    /// Received bytes of an incomplete message: only of the first message, or with `any` of any message.
     pub fn unfinished(&self, any: bool) -> usize {
         if any || !self.was_heard { self.partial.len() } else { 0 }
     }
 
-    /// Reset it.
+    /// Reset the stream.
     pub fn reset(&mut self, reason: Reason) {
         match &mut self.send {
             Some(send) => send.send_reset(reason),
@@ -121,14 +121,14 @@ impl Stream {
         }
     }
 
-    /// The caller has consumed so many messages of so many bytes; true if the peer should hear of it.
+    /// Record that the caller has consumed `size` bytes of messages; true if the peer should get new window.
     pub fn consumed(&mut self, messages: usize, size: usize) -> bool {
         self.held = self.held.saturating_sub(size.saturating_add(messages.saturating_mul(HEAD)));
         self.release();
         self.released >= ENOUGH_RELEASED
     }
 
-    /// Hand over what has come, and send what waits as far as the peer's window goes.
+    /// Pass on received messages, and send queued bytes as far as the peer's window allows.
     pub fn advance(
         &mut self,
         context: &mut Context<'_>,
@@ -159,7 +159,7 @@ impl Stream {
         Ok(if send.send_trailers(trailers).is_ok() { State::Done } else { State::Reset })
     }
 
-    /// Read all that h2 has; false if the stream was reset.
+    /// Read all received data; false if the stream was reset.
     fn receive_all(
         &mut self,
         context: &mut Context<'_>,
@@ -180,7 +180,7 @@ impl Stream {
         Ok(true)
     }
 
-    /// Split what has come into messages. Behind one that is larger than `most` nothing is read.
+    /// Split received data into messages. After a message larger than `most` nothing is read.
     fn split(&mut self, data: &[u8], most: usize, events: &mut Events<'_>) -> PyResult<()> {
         self.owed += data.len();
         if self.partial.is_empty() {
@@ -197,7 +197,7 @@ impl Stream {
         Ok(())
     }
 
-    /// Hand over the whole messages at the begin of `data`; returns their bytes with their heads.
+    /// Pass on the complete messages at the begin of `data`; returns their bytes, including prefixes.
     fn split_off(&mut self, data: &[u8], most: usize, events: &mut Events<'_>) -> PyResult<usize> {
         let mut rest = data;
         while let Some((&[flag, a, b, c, d], body)) = rest.split_first_chunk::<HEAD>() {
@@ -222,20 +222,20 @@ impl Stream {
         Ok(data.len() - rest.len())
     }
 
-    /// Give the peer new window. While whole messages wait, it gets none for what is behind them: so
-    /// a stream keeps no more than its window and one message.
+    /// Give the peer new window. While complete messages wait, it gets none for the data after them, so that
+    /// a stream holds at most its window and one message.
     fn release(&mut self) {
         let kept = if self.held == 0 { 0 } else { self.held + self.partial.len() };
         let size = self.owed.saturating_sub(kept);
         if let (Some(receive), 1..) = (&mut self.receive, size) {
-            // It fails only for more than has come.
+            // It fails only for more bytes than were received.
             let _ = receive.flow_control().release_capacity(size);
             self.owed -= size;
             self.released += size;
         }
     }
 
-    /// Send what waits, as far as the window goes.
+    /// Send queued bytes, as far as the window allows.
     fn flush(&mut self) -> Result<(), Error> {
         let Some(send) = &mut self.send else {
             return Ok(());

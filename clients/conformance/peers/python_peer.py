@@ -183,7 +183,7 @@ def ask_of(item: Command) -> Ask:
 
 
 def termination_of(name: str) -> Termination:
-    """A termination by its name on the wire."""
+    """A termination by its name on the wire; raises ValueError for an unknown name."""
     for termination, wire_name in TERMINATIONS.items():
         if wire_name == name:
             return termination

@@ -1,4 +1,4 @@
-// The example RM in C++: over the three streams of si.v1, on bare stubs. `make example-cpp` makes them first.
+// The example RM in C++: over the three streams of si.v1, on bare stubs, which `make example-cpp` generates.
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@ const std::string RM = "example-cpp";
 const int COUNT = 1000, NODES = 10;
 const char* QUEUES = "partitions: [{name: default, queues: [{name: root, submitacl: '*', queues: [{name: examples}]}]}]";
 
-// By key. An ask has no node, and an allocation that runs has one: that is all that a replay needs.
+// The asks and allocations by key. An allocation has a node, an ask does not. A replay needs nothing else.
 std::map<std::string, v1::Allocation> items;
 
 void vcore(v1::Resource* size, int64_t value) { (*size->mutable_resources())["vcore"].set_value(value); }
@@ -26,8 +26,8 @@ template <class Rejected> void check(const Rejected& rejected) {
   std::exit(1);
 }
 
-// Opens the three streams, and says all of it; true once all is released. The streams have no order among
-// them, so each waits for the one before.
+// Opens the three streams and sends all items; returns true once all are released. The streams are opened one
+// after another, because messages of different streams have no order.
 bool play(v1::Scheduler::Stub& stub, bool restart) {
   grpc::ClientContext once, of_nodes, of_apps, of_allocations;
   v1::RegisterResourceManagerRequest hello;
@@ -52,7 +52,7 @@ bool play(v1::Scheduler::Stub& stub, bool restart) {
   auto app_stream = stub.UpdateApplication(&of_apps);
   v1::ApplicationRequest apps;
   apps.set_rmid(RM);
-  auto* app = apps.add_new_();  // `new` is a word of C++: the accessors of that field end in `_`
+  auto* app = apps.add_new_();  // `new` is reserved in C++, so the accessors of this field end in `_`
   app->set_applicationid("a1"), app->set_queuename("root.examples"), app->mutable_ugi()->set_user("ann");
   v1::ApplicationResponse verdict;
   if (!app_stream->Write(apps) || !app_stream->Read(&verdict)) return false;
@@ -70,7 +70,7 @@ bool play(v1::Scheduler::Stub& stub, bool restart) {
     check(response.rejectedallocations());
     for (auto& allocation : response.new_()) items[allocation.allocationkey()] = allocation;
     for (auto& release : response.released()) items.erase(release.allocationkey());
-    confirmed += response.new__size();  // the server echoes every allocation that it was told of
+    confirmed += response.new__size();  // the server echoes every reported allocation
     if (!response.new__size() || confirmed < COUNT) continue;
     std::cout << (running ? "replayed " : "") << COUNT << " allocations" << std::endl;
     if (restart && !running) continue;

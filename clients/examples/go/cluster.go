@@ -30,8 +30,8 @@ func vcore(value int64) *si.Resource {
 	return &si.Resource{Resources: map[string]*si.Quantity{"vcore": {Value: value}}}
 }
 
-// items has the asks and allocations by key. An ask has no node, and an allocation that runs has one.
-// So this is all that a replay needs.
+// items has the asks and allocations by key. An allocation has a node, an ask does not. A replay needs
+// nothing else.
 type items map[string]*si.Allocation
 
 func asks() items {

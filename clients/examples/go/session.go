@@ -8,8 +8,8 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// overSession says once what there is. The client says it again whenever the server has restarted.
-// With restart nothing is released before that.
+// overSession submits all items once; the client replays them after a restart of the server. With restart,
+// nothing is released before that replay.
 func overSession(target string, restart bool) error {
 	var rm *licorne.Client
 	ctx, stop := context.WithCancelCause(context.Background())
@@ -41,7 +41,7 @@ func overSession(target string, restart bool) error {
 			}
 			if len(all) == 0 {
 				fmt.Println(count, "releases")
-				// In a goroutine of its own, as it waits for the handlers.
+				// In a separate goroutine, because Close waits for the handlers.
 				go func() { stop(rm.Close(ctx, true)) }()
 			}
 		},

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// overSi registers anew after every loss, and says all of it again. With restart nothing is released before that.
+// overSi registers after every loss, and sends all items again. With restart, nothing is released before.
 func overSi(target string, restart bool) error {
 	connection, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -27,7 +27,7 @@ func overSi(target string, restart bool) error {
 	return nil
 }
 
-// register opens the three streams. They have no order among them, so each waits for the one before.
+// register opens the three streams one after another, because messages of different streams have no order.
 func register(client si.SchedulerClient, all items, restart bool) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -73,7 +73,7 @@ func register(client si.SchedulerClient, all items, restart bool) error {
 	return allocate(stream, all, restart)
 }
 
-// allocate asks, or says what runs, and releases all of it when the server has confirmed it.
+// allocate sends all asks or allocations, and releases them when the server has confirmed all.
 func allocate(stream si.Scheduler_UpdateAllocationClient, all items, restart bool) error {
 	did := fmt.Sprint(count, " allocations")
 	if all.running() > 0 {
@@ -88,7 +88,7 @@ func allocate(stream si.Scheduler_UpdateAllocationClient, all items, restart boo
 			return err
 		}
 		all.note(response)
-		// The server echoes every allocation that it was told of.
+		// The server echoes every reported allocation.
 		confirmed += len(response.GetNew())
 		if len(response.GetNew()) > 0 && confirmed == count {
 			fmt.Println(did)

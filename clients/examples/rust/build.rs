@@ -1,4 +1,4 @@
-//! Makes the stubs from the .proto files, without protoc.
+//! Generates the stubs from the .proto files, without protoc.
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let protos = "../../../proto";

@@ -1,4 +1,4 @@
-// What this resource manager has: ten nodes, one application, and a thousand asks.
+// The items of this resource manager: ten nodes, one application, and a thousand asks.
 import { create } from "@bufbuild/protobuf";
 import {
   type AllocationResponse, AllocationSchema, NodeInfo_ActionFromRM, TerminationType,

@@ -1,4 +1,4 @@
-// The example RM in TypeScript, on stubs that buf makes. Numbers of 64 bits are bigint: none is rounded.
+// The example RM in TypeScript, on stubs that buf generates. 64-bit numbers are bigint, so none is rounded.
 import { ConnectError } from "@connectrpc/connect";
 import { createGrpcTransport } from "@connectrpc/connect-node";
 import { all } from "./cluster.js";
@@ -10,7 +10,7 @@ const run = { session: overSession, si: overSi }[mode];
 if (!target || !run) throw new Error("usage: main.js HOST:PORT session|si [restart]");
 while (all().length > 0) {
   try {
-    // With `restart` nothing is released before it was replayed.
+    // With `restart`, nothing is released before a replay.
     await run(createGrpcTransport({ baseUrl: `http://${target}` }), restart === "restart");
   } catch (error) {
     if (!(error instanceof ConnectError)) throw error;

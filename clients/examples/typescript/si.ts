@@ -33,7 +33,7 @@ export async function overSi(transport: Transport, restart: boolean) {
   while (all().length > 0) {
     const response = await next(asksIn);
     note(response);
-    // The server echoes every allocation that it was told of.
+    // The server echoes every reported allocation.
     confirmed += response.new.length;
     if (response.new.length > 0 && confirmed === COUNT) {
       console.log(`${replaying ? "replayed " : ""}${COUNT} allocations`);

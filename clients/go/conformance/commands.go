@@ -13,7 +13,7 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// command is any line but the first. Which fields count depends on `Do`.
+// command is any line except the first. Do determines the other fields.
 type command struct {
 	Do           string           `json:"do"`
 	Nodes        json.RawMessage  `json:"nodes"`
@@ -63,7 +63,7 @@ type ask struct {
 	AllowPreemptOther bool              `json:"allow_preempt_other"`
 }
 
-// carryOut does what a command says, and returns the error of the client's call.
+// carryOut carries out a command, and returns the error of the client's call.
 func (p *peer) carryOut(c command) error {
 	switch c.Do {
 	case "nodes":
@@ -207,7 +207,7 @@ func (p *peer) setVictims(c command) error {
 	return nil
 }
 
-// close ends the client. That there was no session to say so in is no error.
+// close ends the client. It is no error if there was no session for the goodbye.
 func (p *peer) close(c command) error {
 	p.mute(false)
 	ctx, cancel := context.WithTimeout(context.Background(), parting)

@@ -1,6 +1,6 @@
-// Command conformance is the Go peer of the conformance scenarios: it carries out commands that it
-// reads from standard input, one JSON object a line, and writes what its client is told to standard
-// output. It ends when its input ends, with a goodbye.
+// Command conformance is the Go peer of the conformance scenarios: it carries out commands from standard
+// input, one JSON object per line, and writes the events of its client to standard output. At the end of its
+// input it sends a goodbye and ends.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// parting is how long the goodbye may take.
+// parting is the time limit for the goodbye.
 const parting = 15 * time.Second
 
 func main() {
@@ -28,7 +28,7 @@ func main() {
 	}
 }
 
-// output writes JSON objects, each on a line of its own and at once.
+// output writes JSON objects, one per line, without buffering.
 type output struct {
 	mu sync.Mutex
 	to io.Writer
@@ -82,7 +82,7 @@ func serve(input io.Reader, out *output) error {
 	return nil
 }
 
-// refuseAll answers every command with the error that kept the client from starting.
+// refuseAll answers every command with the error that prevented the start of the client.
 func refuseAll(lines *bufio.Reader, out *output, reason error) error {
 	for number := 1; ; number++ {
 		var c command
@@ -95,7 +95,7 @@ func refuseAll(lines *bufio.Reader, out *output, reason error) error {
 	}
 }
 
-// next reads one object. It returns io.EOF after the last one.
+// next reads one object. It returns io.EOF after the last object.
 func next(lines *bufio.Reader, into any) error {
 	text, err := lines.ReadBytes('\n')
 	if len(text) == 0 {
@@ -111,12 +111,12 @@ func answer(number int, err error) line {
 	return line{"done": number, "error": nameOf(err), "text": err.Error()}
 }
 
-// unknownError is a command that the peer does not know.
+// unknownError is the error for a command that the peer does not know.
 type unknownError string
 
 func (e unknownError) Error() string { return "unknown command " + string(e) }
 
-// nameOf is the name of an error in the words of the scenarios.
+// nameOf returns the name of an error in scenarios.
 func nameOf(err error) string {
 	var (
 		unknown      unknownError

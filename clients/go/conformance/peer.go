@@ -17,7 +17,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// connect is the first line: who connects where, and how.
+// connect is the first line: the configuration of the client.
 type connect struct {
 	Target   string `json:"target"`
 	RMID     string `json:"rm_id"`
@@ -41,19 +41,19 @@ type connect struct {
 	} `json:"tls"`
 }
 
-// peer is a client and what it is to answer.
+// peer is a client, with its answers to checks.
 type peer struct {
 	client *licorne.Client
 	out    *output
 	ended  chan struct{}
 
 	mu sync.Mutex
-	// changed is signalled when the peer may answer checks again.
+	// changed is signalled when muted changes.
 	changed *sync.Cond
 	muted   bool
-	// refuse maps nodes to the reason with which they are refused.
+	// refuse has the reason of the refusal by refused node.
 	refuse map[string]string
-	// victims maps nodes to the last victim that has to go there, or to nil if it refuses them.
+	// victims has the position of the last victim to be stopped by node, or nil for a refused node.
 	victims map[string]*int
 }
 
@@ -117,7 +117,7 @@ func readTLS(ca, cert, key string) (*tls.Config, error) {
 	return config, nil
 }
 
-// run uses the client to its end.
+// run uses the client until it ends.
 func (p *peer) run() {
 	defer close(p.ended)
 	if err := p.client.Run(context.Background()); err != nil && !errors.Is(err, licorne.ErrClosed) {
@@ -132,7 +132,7 @@ func (p *peer) mute(on bool) {
 	p.changed.Broadcast()
 }
 
-// check refuses the nodes that it was told to. While the peer is muted it waits.
+// check refuses the nodes in refuse. It waits while the peer is muted.
 func (p *peer) check(check *licornev1.PredicateCheck) map[string]string {
 	p.out.write(line{"event": "check", "key": check.GetAllocationKey(), "nodes": check.GetNodeIds()})
 	p.mu.Lock()
@@ -143,8 +143,8 @@ func (p *peer) check(check *licornev1.PredicateCheck) map[string]string {
 	return p.refuse
 }
 
-// judgeVictims answers with what it was told to, and for other nodes with the fewest victims. While the
-// peer is muted it waits.
+// judgeVictims answers with the positions in victims, and for other nodes with the fewest victims. It waits
+// while the peer is muted.
 func (p *peer) judgeVictims(check *licornev1.PreemptionCheck) map[string]int {
 	nodes := make([]line, 0, len(check.GetNodes()))
 	for _, node := range check.GetNodes() {

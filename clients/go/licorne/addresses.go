@@ -7,32 +7,32 @@ import (
 )
 
 const (
-	// mostTold is how many addresses of other members are kept.
+	// mostTold is the maximum number of retained addresses of other members.
 	mostTold = 16
-	// longestTold is how long such an address may be: a name of DNS with a port.
+	// longestTold is the maximum length of such an address: a DNS name with a port.
 	longestTold = 260
-	// passedOver is for how long an address without a server is passed over, if there is another one: longer
-	// than most leases, after which another member serves what the lost one did.
+	// passedOver is how long an address without a server is skipped, if there is another address. It is longer
+	// than most leases, after which another member serves the RMs of the lost one.
 	passedOver = 15 * time.Second
 )
 
 var hostPort = regexp.MustCompile(`^(\[[0-9A-Za-z:.%_-]+\]|[0-9A-Za-z._-]+):[0-9]{1,5}$`)
 
-// addresses says which address to dial next, in the order of the contract. A round begins where the client
-// was welcomed last. The addresses that the caller gave follow, and then those of the other members, as that
-// member told them.
+// addresses determines the address to dial next, in the order of the contract. A round begins with the
+// address of the last welcome. The addresses given by the caller follow, and then those of other members, in
+// the order of the server.
 type addresses struct {
 	given []string
-	// mayDial is asked about what servers tell.
+	// mayDial returns whether an address named by a server may be dialed.
 	mayDial func(string) bool
 	told    []string
-	// home is where the client was welcomed last, and current the address to dial.
+	// home is the address of the last welcome, and current the address to dial.
 	home, current string
-	// left is what follows in this round.
+	// left has the remaining addresses of this round.
 	left []string
-	// redirectedBy is the address that has redirected us to the current one; empty if none has.
+	// redirectedBy is the address that redirected the client to the current one; empty if none did.
 	redirectedBy string
-	// silent has the times until which addresses are passed over, as no server answered there.
+	// silent has the times until which addresses without a server are skipped.
 	silent map[string]time.Time
 }
 
@@ -43,7 +43,7 @@ func newAddresses(given []string, mayDial func(string) bool) *addresses {
 	}
 }
 
-// round is every known address once, in the order of a round.
+// round returns every known address once, in the order of a round.
 func (a *addresses) round() []string {
 	all := []string{a.home}
 	for _, address := range slices.Concat(a.given, a.told) {
@@ -54,15 +54,15 @@ func (a *addresses) round() []string {
 	return all
 }
 
-// welcomed notes that the server at the current address serves us, and the other members that it tells.
+// welcomed records a welcome from the current address, with the addresses of other members.
 func (a *addresses) welcomed(told []string) {
 	a.home, a.redirectedBy = a.current, ""
 	delete(a.silent, a.current)
 	a.tell(told)
 }
 
-// tell takes the addresses of the other members in place of those before. What is no host:port or too long
-// is left out, and so is what comes behind the first ones.
+// tell replaces the addresses of other members. Addresses that are no host:port, too long, or beyond mostTold
+// are left out.
 func (a *addresses) tell(told []string) {
 	a.told = nil
 	for _, address := range told[:min(len(told), mostTold)] {
@@ -78,7 +78,7 @@ func (a *addresses) tell(told []string) {
 	}
 }
 
-// redirected goes on where the server has sent us.
+// redirected makes the address of a redirect the current one.
 func (a *addresses) redirected(to string) {
 	if a.redirectedBy == "" {
 		a.redirectedBy = a.current
@@ -86,17 +86,17 @@ func (a *addresses) redirected(to string) {
 	a.current = to
 }
 
-// lost begins a round: the stream that was welcomed has ended.
+// lost begins a round after the end of a welcomed stream.
 func (a *addresses) lost() { a.begin(a.round()) }
 
-// leave is the same for a server that has said that it is about to stop: it comes last.
+// leave begins a round in which the current address is last, because its server is about to stop.
 func (a *addresses) leave(now time.Time) {
 	all := a.round()
 	a.begin(append(a.living(all[1:], now), all[0]))
 }
 
-// failed goes on to the next address: there was no welcome. It returns true if that is to be dialed at once.
-// answered says that there is a server. Who has redirected us knows best where to send us next.
+// failed switches to the next address after a stream without a welcome; after a redirect, to the redirecting
+// one. It returns true if that address should be dialed at once. answered is true if there is a server.
 func (a *addresses) failed(now time.Time, answered bool) bool {
 	all := a.round()
 	if answered {
@@ -119,8 +119,8 @@ func (a *addresses) failed(now time.Time, answered bool) bool {
 	return false
 }
 
-// refused forgets the current address if only another server has told it, and returns true if so: it may be
-// anybody's by now. Follow by failed.
+// refused drops the current address if only another server has named it, because it may now belong to any
+// program; it returns true if it was dropped. The caller must then call failed.
 func (a *addresses) refused() bool {
 	if a.redirectedBy != "" || a.current == a.home || slices.Contains(a.given, a.current) {
 		return false

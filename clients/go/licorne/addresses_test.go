@@ -10,7 +10,7 @@ import (
 
 func all(string) bool { return true }
 
-// dialed are the addresses of the next tries, each of which is answered without a welcome.
+// dialed returns the addresses of the next attempts, each of which is answered without a welcome.
 func dialed(a *addresses, now time.Time, number int) []string {
 	var found []string
 	for range number {
@@ -20,7 +20,7 @@ func dialed(a *addresses, now time.Time, number int) []string {
 	return found
 }
 
-// A round begins where the client was welcomed last, and has every address once.
+// A round begins at the address of the last welcome, and has every address once.
 func TestOrderOfAddresses(t *testing.T) {
 	now := time.Now()
 	a := newAddresses([]string{"a:1", "b:1"}, all)
@@ -37,7 +37,7 @@ func TestOrderOfAddresses(t *testing.T) {
 	}
 }
 
-// Only a whole round without a server is followed by a wait, and the dead do not hold up the living.
+// The client waits only after a whole round without a server, and skips addresses without a server.
 func TestAddressesWithoutServer(t *testing.T) {
 	now := time.Now()
 	a := newAddresses([]string{"a:1", "b:1", "c:1"}, all)
@@ -54,7 +54,7 @@ func TestAddressesWithoutServer(t *testing.T) {
 	}
 }
 
-// A failure behind a redirect brings back to who has redirected.
+// After a failure at a redirect's address, the client returns to the redirecting address.
 func TestFailureBehindRedirect(t *testing.T) {
 	now := time.Now()
 	a := newAddresses([]string{"a:1", "b:1"}, all)
@@ -71,7 +71,7 @@ func TestFailureBehindRedirect(t *testing.T) {
 	}
 }
 
-// What a server tells is bounded, sound, and gets no token in the clear.
+// Addresses from a server are limited in number and length, well-formed, and get no token without TLS.
 func TestToldAddresses(t *testing.T) {
 	config := Config{Token: func() (string, error) { return "", nil }}
 	a := newAddresses([]string{"127.0.0.1:1"}, config.mayDial)
@@ -92,7 +92,7 @@ func TestToldAddresses(t *testing.T) {
 	}
 }
 
-// Only an address that nobody but a server has named may be somebody else's by now.
+// Only an address that only a server has named is dropped after a refusal.
 func TestRefusalAtToldAddress(t *testing.T) {
 	a := newAddresses([]string{"a:1"}, all)
 	a.welcomed([]string{"b:1"})

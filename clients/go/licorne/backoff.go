@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// longest is how long a client stays away at the most, whatever a server tells it: one changed byte
-// could mean weeks.
+// longest is the longest wait that a server can request, because one corrupted byte could request weeks.
+// Longer requests are cut.
 const longest = 5 * time.Minute
 
-// backoff says how long to wait before the next try to connect: a random time below three quarters of
-// a ceiling that doubles with every failure. The chance keeps a thousand clients of one restarted
-// server from coming back together. With the default ceilings the longest wait is 1.5 s, which leaves
-// half a second to connect: a server that is back is joined within 2 s.
+// backoff determines the wait before the next attempt to connect: a random time below three quarters of a
+// ceiling that doubles with every failure. The jitter spreads the connections of many clients to a restarted
+// server. With the default ceilings the longest wait is 1.5 s, which leaves half a second to connect: clients
+// return within 2 s after the server does.
 type backoff struct {
 	retry   Retry
 	ceiling time.Duration
@@ -20,23 +20,22 @@ type backoff struct {
 
 func newBackoff(retry Retry) *backoff { return &backoff{retry: retry, ceiling: retry.Initial} }
 
-// lasted notes the end of a stream, and how long it lasted after its welcome. The welcome has taken the
-// ceiling back to the start, unless the stream was lost too soon. Otherwise a server that welcomes and
-// drops its clients would be overrun by them.
+// lasted records the end of a stream that lasted for d after its welcome. The ceiling is reset unless the
+// stream was too short: otherwise clients would overrun a server that welcomes and then drops them.
 func (b *backoff) lasted(d time.Duration) {
 	if d >= b.retry.Stable {
 		b.reset()
 	}
 }
 
-// reset takes the ceiling back to the start.
+// reset resets the ceiling to the first one.
 func (b *backoff) reset() { b.ceiling = b.retry.Initial }
 
-// next is how long to wait before the next try.
+// next returns the wait before the next attempt.
 func (b *backoff) next() time.Duration { return b.below(b.retry.Maximum) }
 
-// nextExhausted is the same after an answer that the server has no room. That server is there already,
-// so its last ceiling is higher.
+// nextExhausted returns the wait after the server reported a lack of capacity. The highest ceiling is then
+// higher, because the server is running.
 func (b *backoff) nextExhausted() time.Duration {
 	return b.below(max(b.retry.Maximum, b.retry.Exhausted))
 }
@@ -47,7 +46,7 @@ func (b *backoff) below(maximum time.Duration) time.Duration {
 	return rand.N(ceiling - ceiling/4 + 1)
 }
 
-// told is how long to wait if the server has asked for d: never less, and up to half more.
+// told returns the wait if the server requests d: between 1 and 1.5 times as long, at random.
 func (b *backoff) told(d time.Duration) time.Duration {
 	d = min(d, longest)
 	return d + rand.N(d/2+1)

@@ -13,8 +13,8 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// However long a server is away, no wait is longer than 1.5 s. One without room is given more time, and one
-// that says how long is believed up to five minutes.
+// No wait is longer than 1.5 s, except if the server reports a lack of capacity, or requests a wait, which is
+// cut to five minutes.
 func TestBackoff(t *testing.T) {
 	retry, err := Retry{}.complete()
 	if err != nil {
@@ -45,7 +45,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// The ceiling starts over after a stream that lasted, and not after one that was dropped at once.
+// The ceiling is reset after a stream that lasted, but not after one that was dropped at once.
 func TestBackoffStartsOver(t *testing.T) {
 	retry, _ := Retry{}.complete()
 	b := newBackoff(retry)
@@ -60,7 +60,7 @@ func TestBackoffStartsOver(t *testing.T) {
 	}
 }
 
-// A status may say when the next try is wanted.
+// A status may request the wait before the next attempt.
 func TestWantedWait(t *testing.T) {
 	info := &errdetails.RetryInfo{RetryDelay: durationpb.New(7 * time.Second)}
 	answer, err := status.New(codes.ResourceExhausted, "full").WithDetails(protoadapt.MessageV1Of(info))
@@ -75,7 +75,7 @@ func TestWantedWait(t *testing.T) {
 	}
 }
 
-// An acknowledgement of what was never sent, and a stamp above that of the welcome, are not believed.
+// An acknowledgement of a request that was never sent, and a stamp above that of the welcome, are errors.
 func TestUnbelievable(t *testing.T) {
 	s := &session{token: "token", stamp: stamp{1, 1}}
 	numbered := func(session, acknowledged uint64) *licornev1.UpdateResponse {

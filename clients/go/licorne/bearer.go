@@ -11,11 +11,11 @@ import (
 // bearer adds the token to every call.
 type bearer struct {
 	token func() (string, error)
-	// local is whether the server is on this machine: the token needs no TLS then.
+	// local is true if the server is on this machine, so that the token needs no TLS.
 	local bool
 }
 
-// GetRequestMetadata returns the token for one call.
+// GetRequestMetadata returns the metadata with the token for one call.
 func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
 	token, err := b.token()
 	if err != nil {
@@ -24,10 +24,10 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 	return map[string]string{"authorization": "Bearer " + token}, nil
 }
 
-// RequireTransportSecurity tells gRPC to send no token to other machines in the clear.
+// RequireTransportSecurity returns true if gRPC must not send the token without TLS.
 func (b bearer) RequireTransportSecurity() bool { return !b.local }
 
-// isLocal says whether an address is of this machine.
+// isLocal returns whether an address is on this machine.
 func isLocal(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

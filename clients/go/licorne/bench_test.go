@@ -20,14 +20,14 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// windows are those that are compared.
+// windows has the compared windows.
 var windows = []struct {
 	name   string
 	length time.Duration
 }{{"joined", 2 * time.Millisecond}, {"unjoined", 0}}
 
-// BenchmarkFlood has one goroutine ask for 8,000 allocations, one in each call. Run it with -benchtime 1x,
-// and several times: only runs that follow each other compare.
+// BenchmarkFlood measures 8,000 asks by one goroutine, one in each call. Run it with -benchtime 1x, several
+// times: only consecutive runs can be compared.
 func BenchmarkFlood(b *testing.B) {
 	benchWindows(b, 8000, func(asker *asker, count int) {
 		for n := range count {
@@ -37,7 +37,7 @@ func BenchmarkFlood(b *testing.B) {
 	})
 }
 
-// BenchmarkLoneAsk has one ask after the other, each when the one before was placed and released.
+// BenchmarkLoneAsk measures sequential asks, each sent after the previous one was placed and released.
 func BenchmarkLoneAsk(b *testing.B) {
 	benchWindows(b, 1000, func(asker *asker, count int) {
 		for n := range count {
@@ -77,13 +77,13 @@ func benchLoad(b *testing.B, address string, pid int, window time.Duration, coun
 	}
 }
 
-// cpuOf is how many seconds of a processor a process has used.
+// cpuOf returns the CPU seconds of a process.
 func cpuOf(b *testing.B, pid int) float64 {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		b.Fatal(err)
 	}
-	// Behind the name, which may hold blanks, user and system time are fields 12 and 13, in ticks.
+	// After the name, which may contain blanks, user and system time are fields 12 and 13, in ticks.
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	user, _ := strconv.ParseFloat(fields[11], 64)
 	system, _ := strconv.ParseFloat(fields[12], 64)
@@ -95,7 +95,7 @@ type asker struct {
 	client *licorne.Client
 	mu     sync.Mutex
 	placed *sync.Cond
-	// asked is when each ask was made, by its key, and waits how long those took that are placed.
+	// asked has the time of each pending ask by key, and waits the durations of placed asks.
 	asked map[string]time.Time
 	waits []time.Duration
 }
@@ -136,7 +136,7 @@ func (a *asker) hear(response *si.AllocationResponse) {
 	a.placed.Broadcast()
 }
 
-// ask makes the ask of that number.
+// ask sends the ask with this number.
 func (a *asker) ask(number int) {
 	key := fmt.Sprintf("k%d", number)
 	a.mu.Lock()
@@ -145,7 +145,7 @@ func (a *asker) ask(number int) {
 	_ = a.client.UpdateAllocations(&si.AllocationRequest{Allocations: []*si.Allocation{ask(key)}})
 }
 
-// release releases the ask of that number.
+// release releases the ask with this number.
 func (a *asker) release(number int) {
 	_ = a.client.UpdateAllocations(&si.AllocationRequest{Releases: &si.AllocationReleasesRequest{
 		AllocationsToRelease: []*si.AllocationRelease{{

@@ -8,7 +8,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// told is an RM whose session has n1, a1, the allocations k1 to k4 on n1 and the pending asks k5 to k8.
+// told returns an RM with n1, a1, the allocations k1 to k4 on n1, and the pending asks k5 to k8.
 func told(t *testing.T) (*scripted, *rm, *scriptedStream) {
 	t.Helper()
 	server := serve(t)
@@ -30,7 +30,7 @@ func (r *rm) terminate(key string, termination si.TerminationType) {
 	}}))
 }
 
-// replayedAsks restarts the server and checks which asks and allocations it is told.
+// replayedAsks restarts the server, and checks the replayed asks and allocations.
 func replayedAsks(t *testing.T, server *scripted, stream *scriptedStream, wanted ...string) *scriptedStream {
 	t.Helper()
 	stream.cut()
@@ -45,8 +45,8 @@ func replayedAsks(t *testing.T, server *scripted, stream *scriptedStream, wanted
 	return again
 }
 
-// Each termination leaves in the books what the server leaves in its own: a timeout ends allocations
-// only, the number 5 makes a pending ask of one, and confirmations have no answer.
+// The cache agrees with the server after each termination: a timeout ends only allocations, the number 5
+// makes an allocation pending again, and confirmations have no answer.
 func TestTerminations(t *testing.T) {
 	server, r, stream := told(t)
 	for key, termination := range map[string]si.TerminationType{
@@ -63,12 +63,12 @@ func TestTerminations(t *testing.T) {
 		AllocationsToRelease: []*si.AllocationRelease{{AllocationKey: "k8", ApplicationID: "a2"}},
 	}}))
 	again := replayedAsks(t, server, stream, "ask k4", "ask k5", "ask k7", "ask k8")
-	// No release was to be confirmed, so the next thing told is the allocation of what was asked back.
+	// No release was unconfirmed, so the next event is the allocation of the ask that became pending.
 	again.allocations(fresh(allocation("k4", "n1")))
 	r.expect("k4 on n1")
 }
 
-// A pending ask can be placed by the RM itself. If the server refuses that, it is pending again.
+// The RM itself can place a pending ask. If the server refuses the placement, the ask is pending again.
 func TestPlacedByTheRM(t *testing.T) {
 	server, r, stream := told(t)
 	r.asks(allocation("k5", "n2"), allocation("k6", "n2"), allocation("k1", "n2"))
@@ -78,11 +78,11 @@ func TestPlacedByTheRM(t *testing.T) {
 		RejectedAllocations: []*si.RejectedAllocation{{AllocationKey: "k6", Reason: "no room"}},
 	})
 	r.expect("k5 on n2", "k6 rejected: no room")
-	// What runs on a node does not move because it is said to be elsewhere.
+	// An allocation does not move if it is reported on another node.
 	replayedAsks(t, server, stream, "ask k1 n1", "ask k2 n1", "ask k3 n1", "ask k4 n1", "ask k5 n2", "ask k6", "ask k7", "ask k8")
 }
 
-// The removal of a node ends what runs there. Its releases are told once, by the server or by a replay.
+// The removal of a node ends its allocations. Their releases are reported once, by the server or by a replay.
 func TestRemovedNode(t *testing.T) {
 	server, r, stream := told(t)
 	r.nodes(node("n1", si.NodeInfo_DECOMISSION))
@@ -97,7 +97,7 @@ func TestRemovedNode(t *testing.T) {
 		{AllocationKey: "k4", TerminationType: si.TerminationType_STOPPED_BY_RM},
 	}})
 	r.expect("k4 released: STOPPED_BY_RM")
-	// Allocations that crossed the removal are told, and end with it.
+	// Allocations that crossed the removal are reported, and end with the node.
 	stream.allocations(fresh(allocation("k5", "n1"), allocation("k6", "n1")))
 	r.expect("k5 on n1", "k6 on n1")
 	stream.allocations(&si.AllocationResponse{Released: []*si.AllocationRelease{
@@ -108,7 +108,7 @@ func TestRemovedNode(t *testing.T) {
 	r.expect("k6 released: STOPPED_BY_RM")
 }
 
-// A foreign allocation changes its size and its node as it is said.
+// A foreign allocation can change its size and its node.
 func TestForeignMoves(t *testing.T) {
 	foreign := func(node string, vcore int64) *si.Allocation {
 		return &si.Allocation{
@@ -130,7 +130,7 @@ func TestForeignMoves(t *testing.T) {
 	replayedAsks(t, server, stream)
 }
 
-// The end of an application leaves nothing of it. A namesake keeps both: nobody knows which has ended.
+// The end of an application removes it and its asks. Namesakes are retained: it is unknown which has ended.
 func TestEndedApplications(t *testing.T) {
 	server, r, stream := told(t)
 	twin := application("a2")
@@ -148,7 +148,7 @@ func TestEndedApplications(t *testing.T) {
 	expectSaid(t, replayed, "CREATE n1", "CREATE n2", "submit a2", "submit a2", "end 2 2 0")
 }
 
-// If one response accepts one of two idle namesakes and rejects the other, both stay known.
+// If one response accepts one of two idle namesakes and rejects the other, both are retained.
 func TestDoubtfulNamesakes(t *testing.T) {
 	server := serve(t)
 	r := newRM(t, server.address)

@@ -6,26 +6,26 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 )
 
-// cache is everything that the RM has told and been told, as far as it has not ended: the source of
-// every replay. It is pure bookkeeping, and knows no stream and no clock. The state's lock guards it.
+// cache has all items of the RM that have not ended, as sent and received: the source of every replay. It has
+// no access to streams or the clock. The state's lock guards it.
 type cache struct {
 	rmID string
-	// count rises with everything that is added.
+	// count rises with every added item.
 	count        uint64
 	nodes        map[string]*knownNode
 	applications map[appKey]*knownApp
-	// namesakes are the applications of one id, at most one for each partition, oldest first. The
-	// answers of the server do not name the partition.
+	// namesakes has the applications by id, at most one in each partition, oldest first. The server's
+	// answers do not name the partition.
 	namesakes map[string][]*knownApp
-	// asks are the pending asks and the allocations, by key.
+	// asks has the pending asks and the allocations, by key.
 	asks map[string]*knownAsk
-	// byApp are the keys in asks of each application that has any.
+	// byApp has the keys of the asks and allocations of each application; there are no empty sets.
 	byApp map[appKey]set
-	// byNode are the keys of the allocations on each node that has any.
+	// byNode has the keys of the allocations on each node; there are no empty sets.
 	byNode map[string]set
-	// releasing are the releases that the server has to confirm, by key.
+	// releasing has the releases that the server has not confirmed, by key.
 	releasing map[string]*si.AllocationRelease
-	// replaying says whether a replay has begun that the server has not found complete yet.
+	// replaying is true from the begin of a replay until the server confirms that it is complete.
 	replaying bool
 }
 
@@ -44,8 +44,8 @@ func newCache(rmID string) *cache {
 	}
 }
 
-// beginReplay notes that the server has dropped everything of this RM. It returns the releases that
-// were to be confirmed: they have happened.
+// beginReplay records that the server has dropped all state of this RM. It returns the unconfirmed releases,
+// which are now complete.
 func (c *cache) beginReplay() []*si.AllocationRelease {
 	c.replaying = true
 	for _, known := range c.nodes {
@@ -65,8 +65,8 @@ func (c *cache) beginReplay() []*si.AllocationRelease {
 	return released
 }
 
-// endReplay notes that the server has everything again. It returns the applications that are in
-// another state now than the handlers were told last.
+// endReplay records that the replay is complete. It returns the applications whose state differs from the
+// last one that was passed to the handlers.
 func (c *cache) endReplay() []*si.UpdatedApplication {
 	c.replaying = false
 	var updated []*si.UpdatedApplication
@@ -79,8 +79,8 @@ func (c *cache) endReplay() []*si.UpdatedApplication {
 	return updated
 }
 
-// partition is what the name of a partition means to the server, whatever its case of letters; empty
-// for the default one.
+// partition returns the canonical name of a partition: in lower case, without the id of the RM, and empty for
+// the default partition.
 func (c *cache) partition(name string) string {
 	bare := strings.ToLower(c.bare(name))
 	if bare == defaultPartition {
@@ -89,7 +89,7 @@ func (c *cache) partition(name string) string {
 	return bare
 }
 
-// bare is the name of a partition without the id of the RM.
+// bare returns the name of a partition without the id of the RM.
 func (c *cache) bare(name string) string {
 	if strings.HasPrefix(name, "[") {
 		return strings.TrimPrefix(name, "["+c.rmID+"]")

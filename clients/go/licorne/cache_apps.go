@@ -15,24 +15,24 @@ type appKey struct{ partition, id string }
 type knownApp struct {
 	key     appKey
 	request *si.AddApplicationRequest
-	// number rises with every application that is submitted; a replay sends them in this order.
+	// number is the position in the order of submission, in which a replay sends applications.
 	number uint64
 	// unanswered counts the submissions that the server has not answered in this session.
 	unanswered int
-	// accepted says whether the server has accepted it in this session.
+	// accepted is true if the server has accepted it in this session.
 	accepted bool
-	// told says whether the handlers have been told of an acceptance; they are told once.
+	// told is true if the handlers have received an acceptance, which they receive once.
 	told bool
-	// toldState is the state that the handlers were told last.
+	// toldState is the last state that the handlers have received.
 	toldState string
-	// heard is what the server said last of its state during a replay.
+	// heard is the last state that the server has reported during a replay.
 	heard *si.UpdatedApplication
 }
 
 // endedStates are the states in which the server forgets an application.
 var endedStates = map[string]bool{"Completed": true, "Failed": true, "Expired": true}
 
-// addApp notes a submission. The server rejects that of an application which it has.
+// addApp records a submission. The server rejects the submission of an application that it has.
 func (c *cache) addApp(item *si.AddApplicationRequest) {
 	key := appKey{c.partition(item.GetPartitionName()), item.GetApplicationID()}
 	known := c.applications[key]
@@ -48,7 +48,7 @@ func (c *cache) addApp(item *si.AddApplicationRequest) {
 	}
 }
 
-// removeApp notes the removal of an application with all that it has.
+// removeApp records the removal of an application with its asks and allocations.
 func (c *cache) removeApp(item *si.RemoveApplicationRequest) {
 	key := appKey{c.partition(item.GetPartitionName()), item.GetApplicationID()}
 	known := c.applications[key]
@@ -61,7 +61,7 @@ func (c *cache) removeApp(item *si.RemoveApplicationRequest) {
 	c.forgetApp(known)
 }
 
-// forgetApp forgets an application and its asks.
+// forgetApp removes an application and its asks from the cache.
 func (c *cache) forgetApp(known *knownApp) {
 	delete(c.applications, known.key)
 	same := slices.DeleteFunc(c.namesakes[known.key.id], func(other *knownApp) bool { return other == known })
@@ -75,7 +75,7 @@ func (c *cache) forgetApp(known *knownApp) {
 	}
 }
 
-// runs says whether an application has an allocation. A replay forces it then, so it is accepted.
+// runs returns whether an application has an allocation, so that a replay forces its acceptance.
 func (c *cache) runs(known *knownApp) bool {
 	for ask := range c.byApp[known.key] {
 		if c.asks[ask].place(c) != "" {
@@ -85,8 +85,8 @@ func (c *cache) runs(known *knownApp) bool {
 	return false
 }
 
-// waiting are the applications of an id that the server has not accepted in this session, oldest
-// first. It answers in the order of the requests, so its next answer is about the first of them.
+// waiting returns the applications with this id that the server has not accepted in this session, oldest
+// first. The server answers in the order of the requests, so its next answer is for the first application.
 func (c *cache) waiting(id string) []*knownApp {
 	same := c.namesakes[id]
 	if len(same) == 1 {
@@ -104,7 +104,7 @@ func (c *cache) waiting(id string) []*knownApp {
 	return waiting
 }
 
-// appAccepted applies an answer of the server. It says whether the handlers are to be told.
+// appAccepted applies an acceptance. It returns true if the handlers should receive it.
 func (c *cache) appAccepted(id string) bool {
 	waiting := c.waiting(id)
 	if len(waiting) == 0 {
@@ -123,8 +123,8 @@ func (c *cache) appAccepted(id string) bool {
 	return news
 }
 
-// appRejected applies an answer of the server. An accepted application stays: what was rejected is
-// its repetition. One that runs is accepted, so that the rejection is of a namesake.
+// appRejected applies a rejection. An accepted application is retained, because the rejection is for a
+// repetition. A running application is always accepted, so the rejection is for a namesake.
 func (c *cache) appRejected(id string) {
 	waiting := c.waiting(id)
 	if len(waiting) == 0 {
@@ -143,9 +143,9 @@ func (c *cache) appRejected(id string) {
 	}
 }
 
-// doubtful are the ids of which one response accepts an application and rejects another, while
-// neither runs. Nobody knows which is which, so both stay known: to forget the accepted one would
-// leave it out of the next replay. There the other one is rejected again, which does no harm.
+// doubtful returns the ids of which one response accepts an application and rejects another, if neither runs.
+// They cannot be distinguished, so both are retained: otherwise the accepted one could be missing in the next
+// replay. In that replay the server rejects the other one again, which is harmless.
 func (c *cache) doubtful(response *si.ApplicationResponse) map[string]bool {
 	if len(response.GetAccepted()) == 0 || len(response.GetRejected()) == 0 {
 		return nil
@@ -165,8 +165,8 @@ func (c *cache) doubtful(response *si.ApplicationResponse) map[string]bool {
 	return doubtful
 }
 
-// appState applies a new state. It says whether the handlers are to be told now: a replay repeats
-// the states, and those that differ are told at its end.
+// appState applies a new state. It returns true if the handlers should receive it now. A replay repeats all
+// states; those that differ are passed to the handlers at its end.
 func (c *cache) appState(updated *si.UpdatedApplication) bool {
 	same := c.namesakes[updated.GetApplicationID()]
 	for _, known := range same {
@@ -176,8 +176,8 @@ func (c *cache) appState(updated *si.UpdatedApplication) bool {
 			known.toldState = updated.GetState()
 		}
 	}
-	// With namesakes nobody knows which of them has ended. One that is not accepted yet was
-	// submitted again, and the end is that of its predecessor.
+	// Among namesakes it is unknown which application has ended. If one of them is not accepted yet, it was
+	// submitted again, and its predecessor has ended.
 	over := endedStates[updated.GetState()]
 	if over && len(same) == 1 && same[0].accepted {
 		told := same[0].toldState

@@ -9,44 +9,44 @@ import (
 
 const (
 	foreignTag = "foreign"
-	// askBack is the termination by which the RM says that it could not run an allocation: it is a
-	// pending ask again. The published enumeration has the number reserved and no name for it.
+	// askBack is the termination for an allocation that the RM could not start, which becomes a pending ask
+	// again. The published enumeration has no name for this number.
 	askBack = si.TerminationType(5)
-	// rememberedChanges of one ask are kept until they are answered; each can be refused by itself.
+	// rememberedChanges is the maximum number of unanswered changes of one ask that can be undone.
 	rememberedChanges = 8
 )
 
-// askState is what changes of an ask, and comes back when the server refuses the change.
+// askState is the variable state of an ask, which is restored if the server refuses a change.
 type askState struct {
-	// size is what it takes.
+	// size has the resources of the ask.
 	size *si.Resource
-	// node is the one that it is allocated to; empty while it is pending.
+	// node is the node to which the ask is allocated; empty while it is pending.
 	node string
-	// told says whether the handlers have been told of the allocation.
+	// told is true if the handlers have received the allocation.
 	told bool
-	// echoed says whether the server has named the allocation in this session.
+	// echoed is true if the server has sent the allocation in this session.
 	echoed bool
 }
 
 // knownAsk is an ask that has not ended: pending, or allocated to a node.
 type knownAsk struct {
 	askState
-	// number rises with every ask; a replay sends them in this order.
+	// number is the position in the order of submission, in which a replay sends asks.
 	number uint64
 	app    appKey
 	item   *si.Allocation
-	// askedAt is when the caller made it, in unix seconds.
+	// askedAt is the time of the caller's request, in unix seconds.
 	askedAt int64
-	// checkpoint is up to when its work on the node is kept, in unix seconds; 0 if nobody has said it.
+	// checkpoint is the time up to which its work is saved, in unix seconds; 0 if unknown.
 	checkpoint int64
-	// assumed is the node that a replay puts a pending ask on.
+	// assumed is the node on which a replay reports a pending ask as allocated; empty for none.
 	assumed string
 	foreign bool
-	// before has the states before each change that the server may still refuse, oldest first.
+	// before has the state before each change that the server may still refuse, oldest first.
 	before []askState
 }
 
-// place is the node that a replay reports the ask on; empty if it reports it as pending.
+// place returns the node on which a replay reports the ask as allocated; empty if it is reported as pending.
 func (a *knownAsk) place(c *cache) string {
 	if a.node == "" && a.assumed != "" && c.nodes[a.assumed] != nil {
 		return a.assumed
@@ -54,7 +54,7 @@ func (a *knownAsk) place(c *cache) string {
 	return a.node
 }
 
-// ask notes an ask or an existing allocation.
+// ask records an ask or a running allocation.
 func (c *cache) ask(item *si.Allocation, now int64) {
 	known := c.asks[item.GetAllocationKey()]
 	if known == nil {
@@ -67,8 +67,8 @@ func (c *cache) ask(item *si.Allocation, now int64) {
 	}
 }
 
-// changeAsk notes what can change of a known ask: its size, and of a pending one the node, on which the RM
-// has placed it itself. All else of it stays.
+// changeAsk records a change of a known ask: a new size, or a node on which the RM itself has placed a
+// pending ask. All other fields are ignored.
 func (c *cache) changeAsk(known *knownAsk, item *si.Allocation) {
 	resized := !sameAmounts(known.size, item.GetResourcePerAlloc())
 	placed := item.GetNodeID() != "" && (known.node == "" || known.foreign && known.node != item.GetNodeID())
@@ -85,8 +85,8 @@ func (c *cache) changeAsk(known *knownAsk, item *si.Allocation) {
 	}
 }
 
-// checkpoint notes up to when the work of an allocation is kept, in unix seconds. It returns the allocation
-// as the server is to be told of it; nil if the key is that of none.
+// checkpoint records the time up to which the work of an allocation is saved, in unix seconds. It returns the
+// allocation to send to the server; nil if the key has no allocation.
 func (c *cache) checkpoint(key string, unix int64) *si.Allocation {
 	known := c.asks[key]
 	if known == nil || known.node == "" {
@@ -125,7 +125,7 @@ func isForeign(item *si.Allocation) bool {
 	return false
 }
 
-// settle moves an ask to a node, or with an empty one back to the pending asks.
+// settle moves an ask to a node, or back to the pending asks if the node is empty.
 func (c *cache) settle(known *knownAsk, node string) {
 	key := known.item.GetAllocationKey()
 	if known.node != "" {
@@ -138,7 +138,7 @@ func (c *cache) settle(known *knownAsk, node string) {
 	}
 }
 
-// release notes what the RM gives back. Without a key it is all of the application.
+// release records a release by the RM. Without a key, it releases all of the application.
 func (c *cache) release(item *si.AllocationRelease) {
 	app := appKey{c.partition(item.GetPartitionName()), item.GetApplicationID()}
 	if item.GetAllocationKey() == "" {
@@ -170,20 +170,20 @@ func (c *cache) releaseAsk(known *knownAsk, termination si.TerminationType) {
 			c.settle(known, "")
 		}
 	case si.TerminationType_TIMEOUT:
-		// It ends allocations only. An assumed ask is pending to the server.
+		// It ends only allocations. An assumed ask is still pending for the server.
 		if known.node != "" {
 			c.drop(known)
 		}
 	case si.TerminationType_PREEMPTED_BY_SCHEDULER, si.TerminationType_PLACEHOLDER_REPLACED:
-		// A confirmation of what the server has asked for; it is not answered.
+		// A confirmation of a release that the server has requested is not answered.
 		c.drop(known)
 	default:
 		c.expectRelease(known)
 	}
 }
 
-// expectRelease forgets an ask or allocation. Of an allocation it remembers that its release is to
-// be confirmed. The server confirms none of a pending ask or a foreign allocation.
+// expectRelease removes an ask or allocation, and expects the server to confirm the release of an
+// allocation. The server does not confirm the release of a pending ask or a foreign allocation.
 func (c *cache) expectRelease(known *knownAsk) {
 	c.drop(known)
 	if known.node == "" || known.foreign {
@@ -202,7 +202,7 @@ func (c *cache) expectRelease(known *knownAsk) {
 	}
 }
 
-// drop forgets an ask or allocation.
+// drop removes an ask or allocation from the cache.
 func (c *cache) drop(known *knownAsk) {
 	key := known.item.GetAllocationKey()
 	delete(c.asks, key)
@@ -212,7 +212,7 @@ func (c *cache) drop(known *knownAsk) {
 	}
 }
 
-// assume notes where a replay puts a pending ask.
+// assume records the node on which a replay reports a pending ask. It returns false if there is no such ask.
 func (c *cache) assume(key, node string) bool {
 	known := c.asks[key]
 	if known == nil || known.node != "" {
@@ -222,8 +222,8 @@ func (c *cache) assume(key, node string) bool {
 	return true
 }
 
-// allocated applies a new allocation. It says whether the handlers are to be told: not of an ask
-// that was released meanwhile, and not of what they have been told before.
+// allocated applies a new allocation. It returns true if the handlers should receive it: they have not
+// received it before, and the ask was not released meanwhile.
 func (c *cache) allocated(item *si.Allocation) bool {
 	known := c.asks[item.GetAllocationKey()]
 	if known == nil {
@@ -236,7 +236,7 @@ func (c *cache) allocated(item *si.Allocation) bool {
 	}
 	known.told, known.echoed = true, true
 	for i := range known.before {
-		// The node stays when an earlier change is refused.
+		// The ask remains on the node if an earlier change is refused.
 		known.before[i].node, known.before[i].told, known.before[i].echoed = node, true, true
 	}
 	if c.nodes[node] == nil {
@@ -246,9 +246,9 @@ func (c *cache) allocated(item *si.Allocation) bool {
 	return news
 }
 
-// released applies a release that has happened, or one that the server asks the RM for. The latter
-// changes nothing before the RM confirms it. With a timeout the server drops the asks that wait, and no
-// confirmation is wanted.
+// released applies a release that the server reports or requests. A requested release changes nothing before
+// the RM confirms it, except for a timeout of a pending ask: the server has dropped the ask, and needs no
+// confirmation.
 func (c *cache) released(item *si.AllocationRelease) {
 	key := item.GetAllocationKey()
 	switch item.GetTerminationType() {
@@ -267,7 +267,7 @@ func (c *cache) released(item *si.AllocationRelease) {
 	}
 }
 
-// rejected applies the refusal of an ask or of a change of it. What the server has stays as it is.
+// rejected applies the refusal of an ask or of a change. An ask that the server has is retained.
 func (c *cache) rejected(key string) {
 	known := c.asks[key]
 	if known == nil {

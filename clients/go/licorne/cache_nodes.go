@@ -2,25 +2,25 @@ package licorne
 
 import "github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 
-// knownNode is a node that was added and has not been removed.
+// knownNode is a node that was added and not removed.
 type knownNode struct {
-	// number rises with every node that is added; a replay sends them in this order.
+	// number is the position in the order of additions, in which a replay sends nodes.
 	number uint64
-	// created is what the node was added with.
+	// created is the message that added the node.
 	created *si.NodeInfo
-	// capacity is what was said of it last.
+	// capacity is the last capacity from the caller.
 	capacity *si.Resource
-	// drained says whether it takes no new allocations.
+	// drained is true if the node accepts no new allocations.
 	drained bool
 	// unanswered counts the additions that the server has not answered in this session.
 	unanswered int
-	// accepted says whether the server has accepted it in this session.
+	// accepted is true if the server has accepted it in this session.
 	accepted bool
-	// told says whether the handlers have been told of an acceptance; they are told once.
+	// told is true if the handlers have received an acceptance, which they receive once.
 	told bool
 }
 
-// info is the node as a replay adds it. It shares its parts with what the caller gave.
+// info returns the message with which a replay adds the node. It shares its parts with the caller's message.
 func (n *knownNode) info() *si.NodeInfo {
 	info := &si.NodeInfo{
 		NodeID:              n.created.GetNodeID(),
@@ -34,8 +34,7 @@ func (n *knownNode) info() *si.NodeInfo {
 	return info
 }
 
-// node notes an addition, a change or the removal of a node. The server ignores changes of nodes
-// that it does not have.
+// node records an addition, a change or a removal of a node. The server ignores changes of unknown nodes.
 func (c *cache) node(item *si.NodeInfo) {
 	id := item.GetNodeID()
 	known := c.nodes[id]
@@ -67,8 +66,8 @@ func (c *cache) node(item *si.NodeInfo) {
 	}
 }
 
-// addNode notes an addition. The server rejects that of a node which it has, so that nothing of a
-// node changes after its acceptance.
+// addNode records an addition. The server rejects the addition of a node that it has, so an addition changes
+// nothing after the acceptance.
 func (c *cache) addNode(known *knownNode, item *si.NodeInfo) {
 	if known == nil {
 		c.count++
@@ -83,7 +82,7 @@ func (c *cache) addNode(known *knownNode, item *si.NodeInfo) {
 	}
 }
 
-// nodeAccepted applies an answer of the server. It says whether the handlers are to be told.
+// nodeAccepted applies an acceptance. It returns true if the handlers should receive it.
 func (c *cache) nodeAccepted(id string) bool {
 	known := c.nodes[id]
 	if known == nil {
@@ -95,7 +94,7 @@ func (c *cache) nodeAccepted(id string) bool {
 	return news
 }
 
-// nodeRejected applies an answer of the server. An accepted node stays: what was rejected is its
+// nodeRejected applies a rejection. An accepted node is retained, because the rejection is for a
 // repetition.
 func (c *cache) nodeRejected(id string) {
 	known := c.nodes[id]

@@ -17,15 +17,15 @@ import (
 
 const (
 	registrationFailed = "registration of RM failed"
-	// connectTime is how long a connection may take to come about.
+	// connectTime is the time limit for connecting.
 	connectTime = 5 * time.Second
-	// window is what the transport buffers: little, so that a client that stops reading stops the
-	// server.
+	// window is the flow-control window in bytes. It is small, so that a client that stops reading soon blocks
+	// the server.
 	window = 1024 * 1024
 )
 
-// dial makes a channel whose calls bear the token, if there is one. It connects when it is used. It lives for one try and connects once, as the client
-// waits between tries by itself. So the channel's own wait is longer than it lives.
+// dial creates a channel whose calls have the token, if any. It connects with its first call. The client
+// itself waits between attempts, each with a new channel, so the channel's back-off exceeds its lifetime.
 func dial(address string, config *tls.Config, token func() (string, error)) (*grpc.ClientConn, error) {
 	transport := insecure.NewCredentials()
 	if config != nil {
@@ -33,7 +33,7 @@ func dial(address string, config *tls.Config, token func() (string, error)) (*gr
 	}
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(transport),
-		// A server that vanishes without closing the connection is noticed within 45 seconds.
+		// A server that disappears without closing the connection is detected within 45 seconds.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 30 * time.Second, Timeout: 15 * time.Second}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           grpcbackoff.Config{BaseDelay: connectTime, Multiplier: 1, MaxDelay: connectTime},
@@ -50,7 +50,7 @@ func dial(address string, config *tls.Config, token func() (string, error)) (*gr
 	return grpc.NewClient(address, options...)
 }
 
-// refused is what the server has refused, or nil if a later try of the same may be taken.
+// refused returns the server's refusal as an error, or nil if the same request may be accepted later.
 func refused(err error) error {
 	answer, isStatus := status.FromError(err)
 	if !isStatus {
@@ -67,7 +67,7 @@ func refused(err error) error {
 			return &FencedError{text}
 		}
 		if hasReason(answer, "RM_NOT_REGISTERED") {
-			// An RM that the server has forgotten registers again.
+			// The client registers again if the server does not know the RM.
 			return nil
 		}
 		return &ProtocolError{text}
@@ -83,14 +83,14 @@ func refused(err error) error {
 	}
 }
 
-// registrationError is the error for a refused registration or change of it: of the queue
-// configuration or of the rest.
+// registrationError returns the error for a refused registration or update: a *ConfigError or a
+// *RegistrationError.
 func registrationError(answer *status.Status) error {
 	text := textOf(answer)
 	if !hasReason(answer, "CONFIG_INVALID") && !hasField(answer, "config") {
 		return &RegistrationError{text}
 	}
-	// The text has a prefix and then one problem a line. Without a prefix it is one problem.
+	// The text is a prefix with a colon and one problem per line. Without a prefix it is a single problem.
 	_, problems, found := strings.Cut(text, ": ")
 	if !found || problems == "" {
 		problems = text
@@ -98,7 +98,7 @@ func registrationError(answer *status.Status) error {
 	return &ConfigError{Text: text, Problems: strings.Split(strings.TrimSuffix(problems, "\n"), "\n")}
 }
 
-// textOf is the server's text, or the name of the code if there is none.
+// textOf returns the server's text, or the name of the status code if there is no text.
 func textOf(answer *status.Status) string {
 	if answer.Message() == "" {
 		return answer.Code().String()
@@ -106,7 +106,7 @@ func textOf(answer *status.Status) string {
 	return answer.Message()
 }
 
-// wantedWait is after how long the server wants the next try; 0 if it does not say.
+// wantedWait returns the wait that the server requests; 0 without a request.
 func wantedWait(answer *status.Status) time.Duration {
 	for _, detail := range answer.Details() {
 		if info, ok := detail.(*errdetails.RetryInfo); ok {

@@ -44,7 +44,7 @@ func (s *scriptedStream) answers(count int) []string {
 	return lines
 }
 
-// Checks are judged in the order of the server, one after the other, and answered in that order.
+// Checks are decided and answered one at a time, in the order of the server.
 func TestChecksInOrder(t *testing.T) {
 	for _, inOrder := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in_order=%v", inOrder), func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestChecksInOrder(t *testing.T) {
 	}
 }
 
-// With InOrder a check comes after everything that the server said before it.
+// With InOrder, Check is called after the handlers of all earlier responses.
 func TestCheckSeesWhatCameBefore(t *testing.T) {
 	server := serve(t)
 	var r *rm
@@ -87,7 +87,7 @@ func TestCheckSeesWhatCameBefore(t *testing.T) {
 	r.expect("k1 on n1", "check k2", "k2 on n1")
 }
 
-// Answers leave before everything else that waits.
+// Answers are sent before all other queued requests.
 func TestAnswersFirst(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address, judging(false, func(*licornev1.PredicateCheck) map[string]string { return nil }))
@@ -105,7 +105,7 @@ func TestAnswersFirst(t *testing.T) {
 	expectSaid(t, []*licornev1.UpdateRequest{stream.next()}, "ask k1")
 }
 
-// An answer that the broken stream did not take is sent on the next one, unless the session has ended.
+// An answer that was not sent on a broken stream is sent on the next one, unless the session has ended.
 func TestAnswersAfterALoss(t *testing.T) {
 	server := serve(t)
 	asked, may := make(chan string, 8), make(chan struct{})
@@ -139,8 +139,8 @@ func TestAnswersAfterALoss(t *testing.T) {
 	}
 }
 
-// A handler is told of a check during whose judgement a new session has begun: its answer was dropped,
-// and the replay came before what it assumed. An answer that goes on the next stream was not dropped.
+// Dropped receives a check during which a new session began: its answer was dropped, and the replay lacks its
+// assumption. It does not receive a check whose answer is sent on the next stream.
 func TestDropped(t *testing.T) {
 	for _, inOrder := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in_order=%v", inOrder), func(t *testing.T) {
@@ -176,7 +176,7 @@ func TestDropped(t *testing.T) {
 	}
 }
 
-// A check that comes up after its deadline is left out and counted.
+// A check that would begin after its deadline is skipped and counted.
 func TestLateChecks(t *testing.T) {
 	server := serve(t)
 	asked, may := make(chan string, 8), make(chan struct{})
@@ -200,7 +200,7 @@ func TestLateChecks(t *testing.T) {
 	}
 }
 
-// A reason is sent in UTF-8 and in short, whatever the function returns.
+// Any reason is sent in valid UTF-8, and shortened.
 func TestReasons(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address, judging(false, func(*licornev1.PredicateCheck) map[string]string {
@@ -214,7 +214,7 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// What the server tells unasked reaches its handler, and a state dump is answered.
+// Unsolicited messages of the server reach their handlers, and a state dump is answered.
 func TestCallbacks(t *testing.T) {
 	server := serve(t)
 	var r *rm
@@ -256,8 +256,8 @@ func (s *scriptedStream) wantDump(id uint64) {
 	}})
 }
 
-// State dumps are made one at a time, in the order in which they were wanted, and beside the checks. One
-// that an older session wanted is left out.
+// State dumps are made one at a time, in the order of the requests, and concurrently with checks. A request
+// of an older session is skipped.
 func TestStateDumpsInTurn(t *testing.T) {
 	server := serve(t)
 	var r *rm
@@ -299,8 +299,8 @@ func TestStateDumpsInTurn(t *testing.T) {
 	r.expect("begun", "done", "begun", "done", "begun", "done")
 }
 
-// A handler that is slow makes the client read no more, but a handler's own call that waits for room
-// comes to its end.
+// A slow handler stops the client from reading, but a handler's own call that waits for the outgoing queue
+// returns.
 func TestSlowHandler(t *testing.T) {
 	server := serve(t)
 	var r *rm

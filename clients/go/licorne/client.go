@@ -13,11 +13,11 @@ import (
 
 // Client is one resource manager's connection to the server.
 //
-// It keeps what it was told, and tells the server again by itself after a restart of the server.
-// All methods may be called from any goroutine.
+// It stores all items, and sends them again after a restart of the server. All methods may be called from
+// any goroutine.
 //
-// The items of a request belong to the client after the call: the caller may read them, but must
-// not change them. The lists that hold them, and the request itself, are not kept.
+// The items of a request belong to the client after the call: the caller may read them, but must not change
+// them. The lists of items, and the request itself, are not retained.
 type Client struct {
 	config    Config
 	state     *state
@@ -26,12 +26,12 @@ type Client struct {
 	running sync.WaitGroup
 	// finished is closed at the end of Run.
 	finished chan struct{}
-	// started says whether Run was called. The state's lock guards it.
+	// started is true if Run was called. The state's lock guards it.
 	started bool
 }
 
-// New makes a client and checks the configuration; an *InvalidError names what is wrong with it. It
-// connects when Run is called.
+// New creates a client, which connects when Run is called. For an invalid configuration it returns an
+// *InvalidError.
 func New(config Config, handlers Handlers) (*Client, error) {
 	config.BuildInfo, config.ExtraConfig = maps.Clone(config.BuildInfo), maps.Clone(config.ExtraConfig)
 	config, err := config.complete()
@@ -61,7 +61,7 @@ func New(config Config, handlers Handlers) (*Client, error) {
 	return c, nil
 }
 
-// start runs a function in a goroutine that Run waits for.
+// start runs a function in a goroutine, for which Run waits.
 func (c *Client) start(function func()) {
 	c.running.Add(1)
 	go func() {
@@ -70,10 +70,10 @@ func (c *Client) start(function func()) {
 	}()
 }
 
-// Run connects, and connects again after every loss. It returns nil after Close and after the end
-// of ctx, both of which say goodbye to the server first, for 10 seconds at the most. Otherwise it
-// returns the error that ended the client: a *FencedError, *UnauthorizedError, *ConfigError,
-// *RegistrationError, *ProtocolError or *LostError. No handler runs after it. It can be called once.
+// Run connects, and connects again after every loss. It returns nil after Close, and after the end of ctx;
+// both first send a goodbye to the server, within 10 seconds. Otherwise it returns the error that ended the
+// client: a *FencedError, *UnauthorizedError, *ConfigError, *RegistrationError, *ProtocolError or *LostError.
+// No handler runs after its return. It can be called only once.
 func (c *Client) Run(ctx context.Context) error {
 	s := c.state
 	life, abort := context.WithCancel(context.Background())
@@ -106,7 +106,7 @@ func (c *Client) Run(ctx context.Context) error {
 	return failure
 }
 
-// begin notes that Run was called, which can break off with `abort`.
+// begin records that Run was called, which abort can cancel.
 func (c *Client) begin(abort func()) error {
 	s := c.state
 	s.mu.Lock()
@@ -122,8 +122,8 @@ func (c *Client) begin(abort func()) error {
 	return nil
 }
 
-// Ready waits until the server has been told, for the first time, all that the client knows, and
-// schedules the RM. It returns the error that ended the client if it has ended.
+// Ready waits until the server has all items for the first time and schedules the RM. If the client has
+// ended, Ready returns the error that ended it.
 func (c *Client) Ready(ctx context.Context) error {
 	select {
 	case <-c.state.ready:
@@ -135,9 +135,9 @@ func (c *Client) Ready(ctx context.Context) error {
 	return c.state.failure
 }
 
-// UpdateNodes adds, changes and removes nodes. It returns when they are noted and queued. It waits
-// only while more than Limits.OutgoingBytes are queued. It returns an *InvalidError for what can
-// never be sent, and the error that ended the client after its end; nothing was done then.
+// UpdateNodes adds, changes and removes nodes. It returns when the items are stored and queued, and waits
+// only while more than Limits.OutgoingBytes are queued. It returns an *InvalidError for an item that cannot
+// be sent, and after the end of the client the error that ended it; then nothing was changed.
 func (c *Client) UpdateNodes(request *si.NodeRequest) error {
 	var few [8]int
 	sizes, err := c.config.sizesOfNodes(few[:0], request)
@@ -154,7 +154,7 @@ func (c *Client) UpdateNodes(request *si.NodeRequest) error {
 	})
 }
 
-// UpdateApplications adds and removes applications. It returns as UpdateNodes does.
+// UpdateApplications adds and removes applications. It waits and returns errors like UpdateNodes.
 func (c *Client) UpdateApplications(request *si.ApplicationRequest) error {
 	var few [8]int
 	sizes, err := c.config.sizesOfApplications(few[:0], request)
@@ -178,8 +178,8 @@ func (c *Client) UpdateApplications(request *si.ApplicationRequest) error {
 	})
 }
 
-// UpdateAllocations adds asks and existing allocations, and releases them. It returns as
-// UpdateNodes does. The additions of a request come before its releases.
+// UpdateAllocations adds asks and running allocations, and releases them. It waits and returns errors like
+// UpdateNodes. The additions of a request are processed before its releases.
 func (c *Client) UpdateAllocations(request *si.AllocationRequest) error {
 	var few [8]int
 	sizes, err := c.config.sizesOfAllocations(few[:0], request)
@@ -205,22 +205,20 @@ func (c *Client) UpdateAllocations(request *si.AllocationRequest) error {
 	})
 }
 
-// Assume notes that a pending ask counts as placed on a node: a replay reports it as an allocation
-// there. An empty node takes that back. Nothing is sent, and the server's next allocation of the ask
-// takes its place; the handlers are told of that one. It returns false if the key is that of no
-// pending ask. An Assume within Check may come too late for the replay of a new session; see
-// Handlers.Dropped.
+// Assume records that a pending ask counts as placed on a node, so that a replay reports it as an allocation
+// there. An empty node reverts this. Nothing is sent. The server's next allocation of the ask replaces the
+// assumption, and is passed to the handlers. Assume returns false if the key has no pending ask. A call
+// within Check may be too late for the replay of a new session; see Handlers.Dropped.
 func (c *Client) Assume(allocationKey, nodeID string) bool {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
 	return c.state.cache.assume(allocationKey, nodeID)
 }
 
-// Close sends what is queued, says goodbye, and waits for the end of Run. The server keeps the
-// books of the RM for its next instance, unless unregister asks it to forget all of it. It returns
-// ErrNotTold if the server did not hear of it: there was no session, or another goodbye was said
-// before, which did not ask it to forget. It returns the error of ctx if that ends first; Run is
-// broken off then.
+// Close sends queued items and a goodbye, and waits for the end of Run. The server retains the state of the
+// RM for its next instance; with unregister it removes the RM and all its state. Close returns ErrNotTold if
+// the goodbye did not reach the server, because there was no session, or an earlier goodbye was sent without
+// unregister. If ctx ends first, Close returns its error, and Run is cancelled.
 func (c *Client) Close(ctx context.Context, unregister bool) error {
 	s := c.state
 	s.leave(unregister)

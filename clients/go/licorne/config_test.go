@@ -21,7 +21,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// A configuration that cannot work is refused with its field and value.
+// An invalid configuration is refused with its field and value.
 func TestInvalidConfig(t *testing.T) {
 	good := licorne.Config{Target: "localhost:7070", RMID: "rm1"}
 	cases := map[string]func(*licorne.Config){
@@ -70,7 +70,7 @@ func TestInvalidConfig(t *testing.T) {
 	}
 }
 
-// With TLS both sides prove who they are. A server of another authority is not talked to.
+// With TLS both sides are authenticated. A server of another authority is refused.
 func TestTLS(t *testing.T) {
 	authority := newAuthority(t)
 	serverPair, clientPair := authority.issue(t, "127.0.0.1"), authority.issue(t, "rm1")
@@ -141,8 +141,8 @@ func (a *authority) issue(t *testing.T, name string) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{encoded}, PrivateKey: key}
 }
 
-// The messages of the session and those of the published interface live in one program: both can be
-// encoded, printed, and looked into.
+// The messages of the session and of the published interface work in one program: both can be encoded,
+// printed, and inspected.
 func TestOneRegistry(t *testing.T) {
 	request := &licornev1.UpdateRequest{Number: 7, Message: &licornev1.UpdateRequest_Allocations{
 		Allocations: &si.AllocationRequest{Allocations: []*si.Allocation{ask("k1")}},

@@ -11,14 +11,14 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// UpdateConfiguration replaces the queue configuration, and what the next registration says. It
-// returns a *ConfigError if the server refuses the queues, and a *RegistrationError if it refuses the
-// extra configuration; the next registration says what it said before then.
+// UpdateConfiguration replaces the queue configuration, also in the next registration. It returns a
+// *ConfigError if the server refuses the queues, and a *RegistrationError if it refuses the extra
+// configuration; then the next registration is unchanged.
 //
-// Without an answer it returns the error of ctx if that has ended, and otherwise a *LostError. The
-// old or the new configuration may be in force then, and the next registration says the new one. If
-// the server refuses that, the client registers with what was accepted last, and tells of it by a
-// SessionChange with SessionRefused.
+// Without an answer it returns the error of ctx if that has ended, and otherwise a *LostError. Then the old
+// or the new configuration may be in force, and the next registration has the new one. If the server refuses
+// that registration, the client registers with the last accepted configuration, and passes a SessionChange
+// with SessionRefused to the handlers.
 func (c *Client) UpdateConfiguration(ctx context.Context, queues string, extra map[string]string) error {
 	if err := checkText("queues", queues); err != nil {
 		return err
@@ -53,7 +53,7 @@ func (c *Client) UpdateConfiguration(ctx context.Context, queues string, extra m
 	return err
 }
 
-// refusesRegistration says whether an error is about what a registration says.
+// refusesRegistration returns whether an error is a refused registration.
 func refusesRegistration(err error) bool {
 	var config *ConfigError
 	var registration *RegistrationError

@@ -30,7 +30,7 @@ func configured(t *testing.T, server *scripted) (*rm, *scriptedStream) {
 	return r, stream
 }
 
-// answering makes the server answer every new configuration with an error, or take it.
+// answering makes the server answer every new configuration with an error, or accept it.
 func (s *scripted) answering(err error) {
 	s.configure = func(*licornev1.UpdateConfigurationRequest) error { return err }
 }
@@ -51,7 +51,7 @@ func expectRegistration(t *testing.T, server *scripted, queues, b string) *scrip
 	return stream
 }
 
-// A new queue configuration is what the next registration says, unless the server refuses it.
+// The next registration has a new queue configuration, unless the server refused it.
 func TestUpdateConfiguration(t *testing.T) {
 	server := serve(t)
 	r, first := configured(t, server)
@@ -72,8 +72,7 @@ func TestUpdateConfiguration(t *testing.T) {
 	expectRegistration(t, server, "new", "3")
 }
 
-// A configuration that the server could not be told is what the next registration says, and from then
-// on it is accepted.
+// The next registration has a configuration that could not be sent, which then counts as accepted.
 func TestConfigurationIsTold(t *testing.T) {
 	server := serve(t)
 	r, first := configured(t, server)
@@ -95,7 +94,7 @@ func TestConfigurationIsTold(t *testing.T) {
 	}
 }
 
-// The end of the context leaves the server's answer open, as a loss does.
+// After the end of the context the server's answer is unknown, as after a loss.
 func TestConfigurationInTime(t *testing.T) {
 	server := serve(t)
 	r, first := configured(t, server)
@@ -118,8 +117,8 @@ func TestConfigurationInTime(t *testing.T) {
 	expectRegistration(t, server, "new", "2")
 }
 
-// If the next registration is refused for a configuration that could not be told, the one that was
-// accepted last is registered. The refusal is told, and the client goes on.
+// If the next registration is refused because of a configuration that could not be sent, the client registers
+// with the last accepted one, and reports the refusal.
 func TestRefusedConfigurationFallsBack(t *testing.T) {
 	server := serve(t)
 	r, first := configured(t, server)
@@ -139,7 +138,7 @@ func TestRefusedConfigurationFallsBack(t *testing.T) {
 	expectRegistration(t, server, "newer", "3")
 }
 
-// What the server refuses when it can be told at last is not registered either.
+// A configuration that the server refuses when it is sent again is not registered.
 func TestLateRefusal(t *testing.T) {
 	server := serve(t)
 	r, first := configured(t, server)
@@ -151,7 +150,7 @@ func TestLateRefusal(t *testing.T) {
 	expectRegistration(t, server, "old", "2")
 }
 
-// A configuration that is accepted takes the place of one that could not be told.
+// An accepted configuration replaces one that could not be sent.
 func TestNewerConfiguration(t *testing.T) {
 	server := serve(t)
 	r, first := configured(t, server)

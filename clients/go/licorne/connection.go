@@ -13,7 +13,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// connection opens one stream after the other, for as long as the client lives.
+// connection opens one stream after another until the client ends.
 type connection struct {
 	state     *state
 	callbacks *callbacks
@@ -22,27 +22,27 @@ type connection struct {
 	retry     Retry
 	backoff   *backoff
 	addresses *addresses
-	// redirects counts those since the last session.
+	// redirects is the number of redirects since the last welcome.
 	redirects int
-	// refusedAt is how far the client had come at the last refusal; zero before the first.
+	// refusedAt is the progress at the last refusal; zero before the first.
 	refusedAt point
-	// downSince is when the last session was lost, or the first one sought.
+	// downSince is the time when the last session was lost; before the first session, of the start.
 	downSince time.Time
 }
 
-// point is how far a client has come. Nothing was dealt with between two equal ones.
+// point is the progress of a client. If two points are equal, nothing was processed between them.
 type point struct {
-	// refused says that a message was refused there.
+	// refused is true if a message was refused at this point.
 	refused bool
-	// live says that no replay is needed, and processed is the last request that was dealt with then.
+	// live is true if no replay was needed; then processed is the number of the last processed request.
 	live      bool
 	processed uint64
-	// replays is how many were complete.
+	// replays is the number of completed replays.
 	replays uint64
 }
 
-// run opens streams until the client leaves, or returns the error that ends it. The end of ctx breaks
-// it off.
+// run opens streams until the client is closed, or returns the error that ends the client. The end of ctx
+// cancels it.
 func (c *connection) run(ctx context.Context) error {
 	c.downSince = time.Now()
 	for !c.state.isLeaving() {
@@ -63,8 +63,8 @@ func (c *connection) run(ctx context.Context) error {
 	return nil
 }
 
-// attempt opens a stream and uses it to its end. It returns how long to wait before the next one, or
-// the error that ends the client.
+// attempt opens a stream and uses it until it ends. It returns the wait before the next stream, or the error
+// that ends the client.
 func (c *connection) attempt(ctx context.Context) (time.Duration, error) {
 	s := c.state
 	s.mu.Lock()
@@ -113,8 +113,8 @@ func (c *connection) stream(ctx context.Context, address string) (*stream, error
 	return st, st.run(ctx)
 }
 
-// redirected goes on at another address. Only the first redirect is followed at once, so that servers
-// which send us to each other are not overrun. It returns what lost returns.
+// redirected switches to another address; it returns the wait, or the error that ends the client. Only the
+// first redirect is followed at once, so that servers that redirect to each other are not overrun.
 func (c *connection) redirected(from, to string) (time.Duration, error) {
 	c.state.mu.Lock()
 	c.addresses.redirected(to)
@@ -128,7 +128,7 @@ func (c *connection) redirected(from, to string) (time.Duration, error) {
 	return wait, c.givesUp(from, fmt.Sprintf("redirected %d times, to %s last", c.redirects, to))
 }
 
-// givesUp is the error that ends the client if there was no session for too long.
+// givesUp returns the error that ends the client if there was no session for too long, and nil otherwise.
 func (c *connection) givesUp(address, text string) error {
 	if patience := c.retry.GiveUpAfter; patience > 0 && time.Since(c.downSince) >= patience {
 		return &LostError{fmt.Sprintf("no session with %s for %v: %s", address, patience, text)}
@@ -136,8 +136,8 @@ func (c *connection) givesUp(address, text string) error {
 	return nil
 }
 
-// lost decides what follows a failure. It returns how long to wait before the next stream, or the
-// error that ends the client.
+// lost handles a failed stream or attempt. It returns the wait before the next stream, or the error that ends
+// the client.
 func (c *connection) lost(st *stream, address string, reason error) (time.Duration, error) {
 	refusal := refused(reason)
 	var protocolError *ProtocolError
@@ -187,7 +187,7 @@ func (c *connection) lost(st *stream, address string, reason error) (time.Durati
 	}
 }
 
-// next makes the next address the current one. It returns whether that is to be dialed at once.
+// next switches to the next address. It returns true if that address should be dialed at once.
 func (c *connection) next(st *stream, answered bool) bool {
 	c.state.mu.Lock()
 	defer c.state.mu.Unlock()
@@ -198,7 +198,7 @@ func (c *connection) next(st *stream, answered bool) bool {
 	return c.addresses.failed(time.Now(), answered)
 }
 
-// isForeign says whether what a server has refused says nothing about ours: only another one has named it.
+// isForeign returns true if the refusal may not be from a Licorne server: only another one named its address.
 func (c *connection) isForeign(st *stream, refusal error) bool {
 	var fenced *FencedError
 	if errors.As(refusal, &fenced) || st != nil && !st.welcomedAt.IsZero() {
@@ -209,10 +209,9 @@ func (c *connection) isForeign(st *stream, refusal error) bool {
 	return c.addresses.refused()
 }
 
-// refusedAgain notes a refused message. One byte that was changed on the way is enough for a refusal, so
-// the message is sent again: by a resumption, or by a replay if the replay was refused. If nothing was
-// dealt with since the last refusal, a replay takes the place of the resumption. It returns true if that
-// was refused too, so that it would be refused for ever.
+// refusedAgain records a refused message. One corrupted byte is enough for a refusal, so the message is sent
+// again: by a resumption, or by a replay if a replay was refused or nothing was processed since the last
+// refusal. It returns true if a replay is refused a second time without progress; the client must then end.
 func (c *connection) refusedAgain(st *stream) bool {
 	s := c.state
 	s.mu.Lock()
@@ -224,15 +223,15 @@ func (c *connection) refusedAgain(st *stream) bool {
 	again := at == c.refusedAt
 	c.refusedAt = at
 	if again || !at.live {
-		// The cache has everything that is queued.
+		// The cache has all queued items.
 		s.session.forget()
 		s.out.close()
 	}
 	return again && !at.live
 }
 
-// fallBack makes the next hello say a registration that was accepted before, and tells of the refusal.
-// It returns false if there is none.
+// fallBack reverts the next hello to the last accepted registration, and reports the refusal to the handlers.
+// It returns false if there is no such registration.
 func (c *connection) fallBack(address string, refusal error) bool {
 	s := c.state
 	s.mu.Lock()

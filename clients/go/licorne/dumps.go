@@ -7,17 +7,16 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// maxDumpBytes bounds a state dump; the server takes no larger one.
+// maxDumpBytes is the maximum size of a state dump that the server accepts.
 const maxDumpBytes = 1024 * 1024
 
-// wantedDump is a state dump that the server waits for in a session.
+// wantedDump is a state dump that the server has requested in a session.
 type wantedDump struct {
 	at stamp
 	id uint64
 }
 
-// wantDump has a state dump made beside everything else, after those that were wanted before. The
-// state's lock is held.
+// wantDump has a state dump made in a separate goroutine, after earlier ones. The state's lock is held.
 func (c *callbacks) wantDump(wanted wantedDump) {
 	if c.handlers.StateDump == nil {
 		return
@@ -29,7 +28,7 @@ func (c *callbacks) wantDump(wanted wantedDump) {
 	}
 }
 
-// makeDumps answers one wanted state dump after the other, until none is left.
+// makeDumps makes the requested state dumps one after another, until none is left.
 func (c *callbacks) makeDumps() {
 	for {
 		wanted, found := c.nextDump()
@@ -40,8 +39,8 @@ func (c *callbacks) makeDumps() {
 	}
 }
 
-// nextDump takes off the oldest wanted dump of the session. What an older session wanted nobody waits
-// for. Without one it notes that nobody makes dumps any more.
+// nextDump removes and returns the oldest requested dump of the current session; requests of older sessions
+// are dropped. If there is none, it records that no dump is being made.
 func (c *callbacks) nextDump() (wanted wantedDump, found bool) {
 	s := c.state
 	s.mu.Lock()
@@ -56,7 +55,7 @@ func (c *callbacks) nextDump() (wanted wantedDump, found bool) {
 	return wanted, false
 }
 
-// dump is the state of the RM, or says why there is none.
+// dump returns the state of the RM, or the reason why there is none.
 func (c *callbacks) dump(id uint64) *licornev1.StateDump {
 	dump := &licornev1.StateDump{Id: id}
 	text, err := c.handlers.StateDump()

@@ -15,8 +15,8 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// finalErrors are the ends of a stream after which no further try can help, what each is, and whether a
-// changed byte may be the reason, so that it has to come twice.
+// finalErrors has the final errors of streams, the type of each, and whether a corrupted byte may be the
+// cause, so that it must occur twice.
 var finalErrors = map[string]struct {
 	status error
 	is     func(error) bool
@@ -42,7 +42,7 @@ var finalErrors = map[string]struct {
 	},
 }
 
-// The errors after which no further try can help end the client, each as what it is.
+// Each final error ends the client, with an error of the right type.
 func TestFinalErrors(t *testing.T) {
 	for name, c := range finalErrors {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestFinalErrors(t *testing.T) {
 	}
 }
 
-// Any other end is followed by another try.
+// After any other end of a stream the client tries again.
 func TestOtherErrors(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -110,7 +110,7 @@ func TestRefusedForEver(t *testing.T) {
 	}
 }
 
-// A session that does not come in time ends the client, if that is wanted.
+// With GiveUpAfter, the client ends if there is no session in time.
 func TestGiveUp(t *testing.T) {
 	server := serve(t)
 	server.grpc.Stop()
@@ -120,7 +120,7 @@ func TestGiveUp(t *testing.T) {
 	}
 }
 
-// The end of the context sends what is queued and says goodbye. Run returns nil.
+// At the end of the context the client sends queued items and a goodbye, and Run returns nil.
 func TestGoodbyeAtEndOfContext(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -148,7 +148,7 @@ func TestGoodbyeAtEndOfContext(t *testing.T) {
 	}
 }
 
-// Close can ask the server to forget the RM. Handlers are told of the end last.
+// Close can ask the server to remove the RM. The end is the last event for the handlers.
 func TestUnregister(t *testing.T) {
 	server := serve(t)
 	var r *rm
@@ -168,7 +168,7 @@ func TestUnregister(t *testing.T) {
 	r.expect("session replayed", "session ended")
 }
 
-// A server that cannot be told makes Close say so.
+// Close returns ErrNotTold if the goodbye cannot be sent.
 func TestCloseWithoutSession(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -185,7 +185,7 @@ func TestCloseWithoutSession(t *testing.T) {
 	}
 }
 
-// Close breaks off when its context ends.
+// Close returns when its context ends.
 func TestCloseInTime(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -201,7 +201,7 @@ func TestCloseInTime(t *testing.T) {
 	}
 }
 
-// A server that drains is told goodbye after what waits. The client comes back and resumes.
+// A draining server gets a goodbye after all queued items. The client connects again and resumes.
 func TestDrain(t *testing.T) {
 	server := serve(t)
 	var r *rm
@@ -219,8 +219,8 @@ func TestDrain(t *testing.T) {
 	r.expect("session replayed", "session draining", "session resumed")
 }
 
-// A caller that never pauses does not keep a stream from its end: the goodbye comes after what was
-// queued when the server said that it drains, and the rest on the next stream.
+// A caller that never pauses does not prevent the end of a stream: the goodbye follows the items that were
+// queued at the drain, and later items are sent on the next stream.
 func TestDrainOfABusyClient(t *testing.T) {
 	server := serve(t)
 	var r *rm
@@ -244,7 +244,7 @@ func TestDrainOfABusyClient(t *testing.T) {
 	expectSaid(t, []*licornev1.UpdateRequest{second.next()}, "ask later")
 }
 
-// noticing is a context that tells when somebody begins to wait for its end.
+// noticing is a context that signals when a wait for its end begins.
 type noticing struct {
 	context.Context
 	waiting func()
@@ -264,7 +264,7 @@ func closing(r *rm, unregister bool) <-chan error {
 	return closed
 }
 
-// Close sends what is queued, and does not wait for what a caller that never pauses queues after it.
+// Close sends the queued items, but not those that are queued later by a caller that never pauses.
 func TestCloseOfABusyClient(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -283,7 +283,7 @@ func TestCloseOfABusyClient(t *testing.T) {
 	}
 }
 
-// A goodbye that was said for a drain has not asked the server to forget the RM, and Close says so.
+// After the goodbye for a drain, Close with unregister returns ErrNotTold.
 func TestUnregisterAfterADrain(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -298,7 +298,7 @@ func TestUnregisterAfterADrain(t *testing.T) {
 	}
 }
 
-// A lost stream is told, with the reason.
+// The loss of a stream is reported, with the reason.
 func TestLostIsTold(t *testing.T) {
 	server := serve(t)
 	lost := make(chan licorne.SessionChange, 8)
@@ -314,7 +314,7 @@ func TestLostIsTold(t *testing.T) {
 	}
 }
 
-// A server that falls silent is left.
+// The client leaves a silent server.
 func TestSilence(t *testing.T) {
 	server := serve(t)
 	run(t, server.address)

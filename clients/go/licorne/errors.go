@@ -9,50 +9,50 @@ import (
 // ErrClosed is returned by calls after Close, and after the end of Run's context.
 var ErrClosed = errors.New("licorne: the client was closed")
 
-// ErrNotTold is returned by Close if the server could not be told of the end, or not be asked to forget
-// the RM.
+// ErrNotTold is returned by Close if the goodbye could not be sent, or could not ask the server to remove the
+// RM.
 var ErrNotTold = errors.New("licorne: the server was not told of the end: there was no session, or it was left before")
 
-// FencedError says that a newer instance of this RM has taken over. This one must stop.
+// FencedError means that a newer instance of this RM has replaced this one, which must stop.
 type FencedError struct{ Text string }
 
-// UnauthorizedError says that the server does not know who we are, or does not let us act as this RM.
+// UnauthorizedError means that the server cannot authenticate the client, or does not permit it to act as
+// this RM.
 type UnauthorizedError struct{ Text string }
 
-// ProtocolError says that the server does not speak the protocol of this client, and where they differ. A
-// message was refused, sent again and refused again. If the versions of client and server agree, look at
-// the log of the server, and at what changes bytes on the way; TLS notices that.
+// ProtocolError means that the server does not support the protocol of this client; the text has the
+// difference. It also means that a message was refused twice. If the versions of client and server agree,
+// look at the log of the server, and for anything that corrupts bytes on the way, which TLS would detect.
 type ProtocolError struct{ Text string }
 
-// RegistrationError says that the server refused the RM's id, its version, policy group, build info or
-// extra configuration, and which of them.
+// RegistrationError means that the server refused the RM's id, version, policy group, build info or extra
+// configuration; the text names the field.
 type RegistrationError struct{ Text string }
 
-// LostError says that there was no session for longer than Retry.GiveUpAfter, or no answer to a call.
+// LostError means that there was no session for longer than Retry.GiveUpAfter, or no answer to a call.
 type LostError struct{ Text string }
 
-// mayPass says whether a refusal is of a message that was perhaps changed on its way. The others end the
-// client at once.
+// mayPass returns false for a refusal that ends the client at once, true if it may be of a corrupted message.
 func mayPass(refusal error) bool {
 	var protocolError *ProtocolError
 	return errors.As(refusal, &protocolError) || refusesRegistration(refusal)
 }
 
-// ConfigError says that the server refused the queue configuration.
+// ConfigError means that the server refused the queue configuration.
 type ConfigError struct {
 	Text string
-	// Problems are all that the server found there, as it worded them.
+	// Problems has the texts of all problems from the server.
 	Problems []string
 }
 
-// InvalidError says that a field of a Config or of an item can never be sent. Nothing of the call was
-// done.
+// InvalidError means that a field of a Config or of an item cannot be sent. No part of the call was carried
+// out.
 type InvalidError struct {
 	// Field names the field, such as "allocations[3].allocationKey".
 	Field string
-	// Value is the value as an error shows it: in short, and in quotes if it is a text.
+	// Value is the value, shortened, and quoted if it is a text.
 	Value string
-	// Problem says what is wrong with it.
+	// Problem describes why the value is invalid.
 	Problem string
 }
 

@@ -23,7 +23,7 @@ func onNode(item *si.Allocation, node string) *si.Allocation {
 	return item
 }
 
-// released is a response in which the server ends something, or wants it to end.
+// released returns a response in which the server reports or requests releases.
 func released(termination si.TerminationType, keys ...string) *si.AllocationResponse {
 	response := &si.AllocationResponse{}
 	for _, key := range keys {
@@ -34,8 +34,8 @@ func released(termination si.TerminationType, keys ...string) *si.AllocationResp
 	return response
 }
 
-// gang is an RM whose session has n1, and a1 with the placeholders p1 and p2 on n1, the placeholder p3
-// that waits, and the asks k1 and k2 of the same group.
+// gang returns an RM with n1, and a1 with the placeholders p1 and p2 on n1, the pending placeholder p3, and
+// the asks k1 and k2 of the same group.
 func gang(t *testing.T) (*scripted, *rm, *scriptedStream) {
 	t.Helper()
 	server := serve(t)
@@ -50,8 +50,8 @@ func gang(t *testing.T) (*scripted, *rm, *scriptedStream) {
 	return server, r, stream
 }
 
-// While a placeholder is being replaced a replay has both: the placeholder as an allocation, and the ask
-// that takes its place as one that waits. Each is the placeholder or the member of a group as before.
+// While a placeholder is being replaced, a replay has both: the placeholder as an allocation, and its member
+// as a pending ask, with unchanged flags and groups.
 func TestReplayWithinAReplacement(t *testing.T) {
 	server, r, stream := gang(t)
 	stream.allocations(released(si.TerminationType_PLACEHOLDER_REPLACED, "p1"))
@@ -77,8 +77,8 @@ func TestReplayWithinAReplacement(t *testing.T) {
 	replayedAsks(t, server, again, "ask p1 n1", "ask k1 n1", "ask p3", "ask k2")
 }
 
-// A timeout of what waits has happened: the server has dropped it, and no replay brings it back. What
-// runs goes on until the RM confirms. Whoever asks again under the same key is heard.
+// A timeout of a pending ask is complete: no replay has the ask. An allocation runs on until the RM confirms.
+// The RM can ask again with the same key.
 func TestTimeoutOfAGang(t *testing.T) {
 	server, r, stream := gang(t)
 	stream.allocations(released(si.TerminationType_TIMEOUT, "p1", "p2", "p3", "k1", "k2", "unknown"))
@@ -91,7 +91,7 @@ func TestTimeoutOfAGang(t *testing.T) {
 	r.expect("k2 on n1")
 }
 
-// A preempted allocation runs, to a replay, until the RM has confirmed its end.
+// A replay has a preempted allocation until the RM has confirmed its end.
 func TestPreempted(t *testing.T) {
 	server, r, stream := gang(t)
 	stream.allocations(released(si.TerminationType_PREEMPTED_BY_SCHEDULER, "p1", "p2"))
@@ -100,7 +100,7 @@ func TestPreempted(t *testing.T) {
 	replayedAsks(t, server, stream, "ask p2 n1", "ask p3", "ask k1", "ask k2")
 }
 
-// Placeholders that are stopped by the RM are confirmed, before the ask that takes their place runs.
+// The RM confirms stopped placeholders before their members run.
 func TestStoppedWhileReplaced(t *testing.T) {
 	server, r, stream := gang(t)
 	stream.allocations(released(si.TerminationType_PLACEHOLDER_REPLACED, "p1"))
@@ -114,7 +114,7 @@ func TestStoppedWhileReplaced(t *testing.T) {
 	stream.allocations(fresh(onNode(member("k1"), "n1")))
 	r.expect("p1 released: PLACEHOLDER_REPLACED", "p1 released: STOPPED_BY_RM", "k1 on n1")
 	replayedAsks(t, server, stream, "ask p2 n1", "ask k1 n1", "ask p3", "ask k2")
-	// Nothing is told of the release once more.
+	// The release is not reported again.
 	if stats := r.client.Stats(); stats.Allocations != 2 || stats.Asks != 2 {
 		t.Fatalf("stats: %+v", stats)
 	}

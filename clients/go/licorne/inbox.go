@@ -2,25 +2,25 @@ package licorne
 
 import "sync"
 
-// delivery is what the handlers are told for one response.
+// delivery has the calls of handlers for one response.
 type delivery struct {
 	at stamp
-	// number is that of the response; 0 for what the client itself has to say.
+	// number is the number of the response; 0 for a delivery that the client itself creates.
 	number uint64
-	// items is how much room it takes.
+	// items is the number of items that count towards the limit.
 	items int
 	calls []func()
 }
 
-// inbox has the deliveries that wait for the handlers.
+// inbox has the deliveries that wait for handlers.
 type inbox struct {
-	// changed is signalled when something comes, is taken or ends. Its lock is that of the state.
+	// changed is signalled when a delivery is added or done, and at the end. Its lock is the state's lock.
 	changed *sync.Cond
 	waiting []delivery
 	items   int
 	limit   int
 	closed  bool
-	// callers counts the calls of the caller that wait for room on the way out.
+	// callers is the number of Update calls that wait until the outgoing queue shrinks.
 	callers int
 }
 
@@ -32,15 +32,15 @@ func (i *inbox) put(d delivery) {
 	i.changed.Broadcast()
 }
 
-// full says whether there is no room for more. The state's lock is held.
+// full returns whether the inbox has reached its limit. The state's lock is held.
 //
-// There is always room while a call waits for room on the way out. That call may be a handler's,
-// which could not come to an end if the server waits for us to read.
+// It is never full while an Update call waits for the outgoing queue. That call may be from a handler, which
+// would never return while the server waits for the client to read.
 func (i *inbox) full() bool {
 	return i.items >= i.limit && i.callers == 0 && !i.closed
 }
 
-// take returns all that waits, or nil after the end. The state's lock is held.
+// take waits for deliveries and returns them all, or nil after the end. The state's lock is held.
 func (i *inbox) take() []delivery {
 	for len(i.waiting) == 0 && !i.closed {
 		i.changed.Wait()
@@ -50,7 +50,7 @@ func (i *inbox) take() []delivery {
 	return taken
 }
 
-// done notes that a delivery was dealt with. The state's lock is held.
+// done records that the handlers have processed a delivery. The state's lock is held.
 func (i *inbox) done(d delivery) {
 	i.items -= d.items
 	if i.items < i.limit && i.items+d.items >= i.limit {
@@ -58,7 +58,7 @@ func (i *inbox) done(d delivery) {
 	}
 }
 
-// close takes no more deliveries. What waits is still told. The state's lock is held.
+// close refuses further deliveries; waiting ones are still passed to the handlers. The state's lock is held.
 func (i *inbox) close() {
 	i.closed = true
 	i.changed.Broadcast()

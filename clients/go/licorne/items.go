@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// maxItemBytes bounds one item: 6 MiB as the server does, less what a replay adds to an item, which
-	// is two tags and a node. A larger one would be refused in every replay anew.
+	// maxItemBytes is the maximum size of one item: the server's 6 MiB minus the two tags and the node that a
+	// replay may add. A larger item would be refused in every replay.
 	maxItemBytes = 6*1024*1024 - 1024
-	// maxShown is how many bytes of a value an error repeats.
+	// maxShown is the maximum number of bytes of a value that an error quotes.
 	maxShown = 64
 )
 
-// buffers are what items are encoded into to see whether they can be.
+// buffers has reusable buffers, into which items are encoded to check that it is possible.
 var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 func invalid(field, value, problem string) *InvalidError {
 	return &InvalidError{Field: field, Value: value, Problem: problem}
 }
 
-// shown is a text as an error repeats it.
+// shown returns a text as an error quotes it.
 func shown(value string) string {
 	if len(value) > maxShown {
 		return strconv.Quote(value[:maxShown]) + "…"
@@ -34,7 +34,7 @@ func shown(value string) string {
 	return strconv.Quote(value)
 }
 
-// checkRequest refuses a request that is missing, or of another RM.
+// checkRequest refuses a request that is missing or of another RM.
 func checkRequest(missing bool, given, own string) error {
 	if missing {
 		return invalid("request", "nil", "it must be there")
@@ -45,7 +45,7 @@ func checkRequest(missing bool, given, own string) error {
 	return nil
 }
 
-// checkSize returns the encoded size of an item that is not nil, or says why it cannot be encoded.
+// checkSize returns the encoded size of an item that is not nil; the error says why it cannot be encoded.
 func checkSize(list string, at int, id string, item proto.Message) (int, error) {
 	buffer := buffers.Get().(*[]byte)
 	defer buffers.Put(buffer)
@@ -68,8 +68,8 @@ func field(list string, at int, name string) string {
 	return fmt.Sprintf("%s[%d].%s", list, at, name)
 }
 
-// checkItems appends the size of each item of a list to `sizes`. Each must be there and pass `check`,
-// which returns its id and the field that is wrong with it, if one is.
+// checkItems appends the size of each item of a list to sizes. No item may be nil, and each must pass check,
+// which returns the id of the item and the error for an invalid field.
 func checkItems[T proto.Message](
 	sizes []int, list string, items []T, check func(T) (id string, bad *InvalidError),
 ) ([]int, error) {
@@ -133,7 +133,7 @@ func named(id, field, problem string) (string, *InvalidError) {
 	return id, nil
 }
 
-// checkText refuses what protobuf cannot carry.
+// checkText refuses a text that is not UTF-8, which protobuf cannot encode.
 func checkText(field, value string) error {
 	if !utf8.ValidString(value) {
 		return invalid(field, shown(value), "it must be UTF-8")

@@ -18,7 +18,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// joiningCases say what may join what, for the clients of all languages.
+// joiningCases has the cases of joining for clients in all languages.
 type joiningCases struct {
 	Cases []struct {
 		Name     string     `json:"name"`
@@ -28,7 +28,7 @@ type joiningCases struct {
 	} `json:"cases"`
 }
 
-// put queues an item, which is named as a case names it.
+// put queues an item, given as in a case.
 func (p *packer) put(item string) {
 	words := append(strings.Fields(item), "")
 	name := words[1]
@@ -55,7 +55,7 @@ func (p *packer) put(item string) {
 	}
 }
 
-// itemsOf names the items of a request, additions first.
+// itemsOf returns the items of a request as in a case, additions first.
 func itemsOf(request *licornev1.UpdateRequest) []string {
 	var items []string
 	for _, node := range request.GetNodes().GetNodes() {
@@ -83,7 +83,7 @@ func itemsOf(request *licornev1.UpdateRequest) []string {
 	return items
 }
 
-// packed has the items of each request that a packer makes of a sequence.
+// packed returns the items of each request that a packer makes from a sequence.
 func packed(maxItems int, items []string) ([][]string, []*batch) {
 	queue := packer{maxItems: maxItems}
 	for _, item := range items {
@@ -97,7 +97,7 @@ func packed(maxItems int, items []string) ([][]string, []*batch) {
 	return requests, batches
 }
 
-// TestJoiningCases has the requests of every case, with all items in their order.
+// TestJoiningCases compares the requests of every case.
 func TestJoiningCases(t *testing.T) {
 	text, err := os.ReadFile("../../conformance/joining.json")
 	if err != nil {
@@ -117,14 +117,14 @@ func TestJoiningCases(t *testing.T) {
 	}
 }
 
-// fuzzedItems are what a byte of a fuzzed sequence stands for.
+// fuzzedItems has the items for the bytes of a fuzzed sequence.
 var fuzzedItems = []string{
 	"ask k1", "ask k2", "release k1", "release k2", "ask k3 200000", "ask k4 600000", "submit a1", "remove a1",
 	"node n1 CREATE", "node n1 DECOMISSION", "answer k1",
 }
 
-// FuzzJoining keeps the order of any sequence: read one after the other, additions first, the requests have
-// its items, and no request is above the caps.
+// FuzzJoining checks that the order of any sequence is preserved: the requests, with additions first, have
+// its items in order, and no request exceeds the limits.
 func FuzzJoining(f *testing.F) {
 	f.Add(uint8(3), []byte{0, 1, 2, 0, 6, 0, 7, 6, 8, 9, 3, 10, 4, 4, 4, 5, 0})
 	f.Add(uint8(0), []byte{0, 2, 1, 3, 6, 7, 0, 0, 0})
@@ -146,10 +146,10 @@ func FuzzJoining(f *testing.F) {
 	})
 }
 
-// ages is a window that no test outlasts.
+// ages is a window longer than any test.
 const ages = time.Hour
 
-// writing is a stream whose writer the test takes the part of, with a window of that length.
+// writing returns a stream without a writer, which the test replaces, with a window of this length.
 func writing(window time.Duration, outgoingBytes int) *stream {
 	config := Config{RMID: "rm1", JoinWindow: &window, Limits: Limits{OutgoingBytes: outgoingBytes, ResendBytes: 1 << 20}}
 	s := newState(config, slog.New(slog.NewTextHandler(io.Discard, nil)))
@@ -157,7 +157,7 @@ func writing(window time.Duration, outgoingBytes int) *stream {
 	return newStream(s, nil, nil, nil, nil)
 }
 
-// ask queues so many asks, as a caller does, and says whether the writer was woken.
+// ask queues so many asks like a caller, and returns whether the writer was woken.
 func (st *stream) ask(count int) bool {
 	select {
 	case <-st.state.wake:
@@ -171,14 +171,13 @@ func (st *stream) ask(count int) bool {
 	return len(st.state.wake) > 0
 }
 
-// sends is how many asks the writer sends next; 0 if it holds them, or has none.
+// sends returns the number of asks that the writer sends next; 0 if it holds them, or has none.
 func (st *stream) sends() int {
 	request, _, _ := st.next(false)
 	return len(request.GetAllocations().GetAllocations())
 }
 
-// TestOneAskAtATime never waits: every request of an RM that asks, waits, releases and asks again is sent at
-// once.
+// TestOneAskAtATime checks that an RM that asks, waits, releases and asks again has no delayed request.
 func TestOneAskAtATime(t *testing.T) {
 	st := writing(ages, 1<<20)
 	for range 100 {
@@ -191,8 +190,8 @@ func TestOneAskAtATime(t *testing.T) {
 	}
 }
 
-// TestLoadBeginsAWindow has a request of many items, or one behind many unprocessed ones, keep the next one
-// back until the window is over. What comes meanwhile joins it, and does not wake the writer.
+// TestLoadBeginsAWindow checks that after a request of many items, or many unprocessed ones, the next request
+// is held until the end of the window. Items that arrive meanwhile join it, and do not wake the writer.
 func TestLoadBeginsAWindow(t *testing.T) {
 	for name, load := range map[string]func(*stream){
 		"items": func(st *stream) { st.ask(busy); st.sends() },
@@ -230,7 +229,7 @@ func TestLoadBeginsAWindow(t *testing.T) {
 	}
 }
 
-// TestNotHeld sends at once what cannot be joined, and what somebody waits for.
+// TestNotHeld checks that a request that cannot be joined, or for which a caller waits, is sent at once.
 func TestNotHeld(t *testing.T) {
 	for name, change := range map[string]func(*stream){
 		"full":                  func(st *stream) { st.state.out.packer.maxItems = 1 },
@@ -261,7 +260,7 @@ func TestNotHeld(t *testing.T) {
 	}
 }
 
-// TestAnswersPassHeldItems has answers to checks and dumps leave at once. The items wait on.
+// TestAnswersPassHeldItems checks that answers to checks and dumps are sent at once, before held items.
 func TestAnswersPassHeldItems(t *testing.T) {
 	st := writing(ages, 1<<20)
 	st.ask(busy)
@@ -281,7 +280,7 @@ func TestAnswersPassHeldItems(t *testing.T) {
 	}
 }
 
-// TestNoWindow sends everything at once, whatever the load.
+// TestNoWindow checks that without a window everything is sent at once, even under load.
 func TestNoWindow(t *testing.T) {
 	st := writing(0, 1<<20)
 	for range 3 * busy {

@@ -12,26 +12,26 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// maxReason is how many characters of a reason are sent. Without a bound the reasons for many nodes
-// might not fit a message.
+// maxReason is the maximum number of characters of a reason, so that the reasons for many nodes fit into a
+// message.
 const maxReason = 256
 
-// due is a check of either kind that waits to be judged.
+// due is a check of either kind that waits for the RM's functions.
 type due struct {
 	at       stamp
 	deadline time.Time
-	// One of the two is set.
+	// Either predicates or preemption is set.
 	predicates *licornev1.PredicateCheck
 	preemption *licornev1.PreemptionCheck
 }
 
-// judge answers the checks of both kinds, one at a time in the order in which the server asked.
+// judge answers the checks of both kinds, one at a time, in the order of the server's requests.
 type judge struct {
 	state *state
 	check func(*licornev1.PredicateCheck) map[string]string
-	// victims answers preemption checks; nil: the server was told that nobody does.
+	// victims answers preemption checks; nil if the RM does not answer them.
 	victims func(*licornev1.PreemptionCheck) map[string]int
-	// dropped is told of a check whose answer came after the end of its session; nil: nobody is.
+	// dropped receives a check whose answer was too late for its session; nil if the RM does not want it.
 	dropped func(*licornev1.PredicateCheck)
 
 	mu      sync.Mutex
@@ -46,7 +46,7 @@ func newJudge(s *state, handlers Handlers) *judge {
 	return j
 }
 
-// predicateDues are the checks of one response of that session, which has arrived just now.
+// predicateDues returns the predicate checks of a response that has just arrived.
 func predicateDues(at stamp, checks *licornev1.PredicateChecks) []due {
 	list := make([]due, len(checks.GetChecks()))
 	for i, check := range checks.GetChecks() {
@@ -55,7 +55,7 @@ func predicateDues(at stamp, checks *licornev1.PredicateChecks) []due {
 	return list
 }
 
-// preemptionDues are to preemption checks what predicateDues are to predicate checks.
+// preemptionDues returns the preemption checks of a response that has just arrived.
 func preemptionDues(at stamp, checks *licornev1.PreemptionChecks) []due {
 	list := make([]due, len(checks.GetChecks()))
 	for i, check := range checks.GetChecks() {
@@ -64,12 +64,12 @@ func preemptionDues(at stamp, checks *licornev1.PreemptionChecks) []due {
 	return list
 }
 
-// after is when so many milliseconds from now have passed.
+// after returns the time in so many milliseconds.
 func after(milliseconds uint32) time.Time {
 	return time.Now().Add(time.Duration(milliseconds) * time.Millisecond)
 }
 
-// put lets checks wait for `run`.
+// put queues checks for run.
 func (j *judge) put(list []due) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -77,7 +77,7 @@ func (j *judge) put(list []due) {
 	j.changed.Signal()
 }
 
-// close makes `run` end after the check that it judges now.
+// close makes run end after the current check.
 func (j *judge) close() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -85,7 +85,7 @@ func (j *judge) close() {
 	j.changed.Signal()
 }
 
-// run judges what waits, until the end.
+// run answers queued checks until close.
 func (j *judge) run() {
 	for {
 		j.mu.Lock()
@@ -103,8 +103,8 @@ func (j *judge) run() {
 	}
 }
 
-// judge judges checks one after the other, and queues the answers. Checks of a session that has ended
-// are left out, and so are those whose deadline has passed: the server has decided them itself.
+// judge answers checks one after another, and queues the answers. Checks of an ended session are skipped, and
+// also checks after their deadline, because the server has already decided them.
 func (j *judge) judge(list []due) {
 	for _, next := range list {
 		late := time.Now().After(next.deadline)
@@ -124,7 +124,7 @@ func (j *judge) judge(list []due) {
 	}
 }
 
-// begins counts a check that comes up, and says whether it is to be judged.
+// begins counts a check, and returns whether it should be answered.
 func (s *state) begins(at stamp, late bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -138,7 +138,7 @@ func (s *state) begins(at stamp, late bool) bool {
 	return !late
 }
 
-// answerOf is the answer to a predicate check. Refusals of other nodes than its own are left out.
+// answerOf returns the answer to a predicate check, without refusals of nodes that are not in the check.
 func answerOf(check *licornev1.PredicateCheck, refused map[string]string) *licornev1.PredicateAnswer {
 	answer := &licornev1.PredicateAnswer{Id: check.GetId()}
 	if len(refused) == 0 {
@@ -152,9 +152,8 @@ func answerOf(check *licornev1.PredicateCheck, refused map[string]string) *licor
 	return answer
 }
 
-// needsOf is the answer to a preemption check. Other nodes than its own are left out. A node with an
-// index that the check does not allow is left out as well, and so refused: what the server would make
-// of it is not what the RM meant.
+// needsOf returns the answer to a preemption check, without nodes that are not in the check. A node with an
+// index out of range is left out too, and so refused: the server would misunderstand it.
 func needsOf(check *licornev1.PreemptionCheck, needs map[string]int, log *slog.Logger) *licornev1.PreemptionAnswer {
 	answer := &licornev1.PreemptionAnswer{Id: check.GetId()}
 	for _, node := range check.GetNodes() {
@@ -173,7 +172,7 @@ func needsOf(check *licornev1.PreemptionCheck, needs map[string]int, log *slog.L
 	return answer
 }
 
-// sendable is a reason as it is sent: in UTF-8, and not too long.
+// sendable returns a reason in valid UTF-8, cut to maxReason characters.
 func sendable(reason string) string {
 	reason = strings.ToValidUTF8(reason, "\uFFFD")
 	if utf8.RuneCountInString(reason) > maxReason {

@@ -8,16 +8,16 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// maxAfter bounds the time of an answer to a notice; that many milliseconds fit its field.
+// maxAfter is the longest delay in an answer to a notice; it fits into its field in milliseconds.
 const maxAfter = 1_000_000 * time.Second
 
-// ReadyToStop answers a notice of preemption: the allocation may be stopped now, or with `after` above
-// zero when that time has passed. The latter counts once for each notice, and no further than its
-// deadline; it is rounded up to milliseconds. Without an answer the allocation is stopped at the deadline.
+// ReadyToStop answers a notice of preemption: the allocation may be stopped now, or after the given time. The
+// server accepts one delay for each notice, up to its deadline; it is rounded up to milliseconds. Without an
+// answer the allocation is stopped at the deadline.
 //
-// The answer is sent behind what earlier calls have queued, so that a Checkpoint before it counts. It is
-// dropped with the session: no notice is open after a replay. Nothing is done for an unknown key, and the
-// server ignores the answer for an allocation that is not under notice. It returns as UpdateNodes does.
+// The answer is sent after all items of earlier calls, so that an earlier Checkpoint counts. It is dropped
+// with the session, because no notice is open after a replay. An unknown key is ignored, and the server
+// ignores an allocation without a notice. ReadyToStop waits and returns errors like UpdateNodes.
 func (c *Client) ReadyToStop(allocationKey string, after time.Duration) error {
 	if after < 0 || after > maxAfter {
 		return invalid("after", after.String(), "it must lie between 0 and "+maxAfter.String())
@@ -38,10 +38,10 @@ func (c *Client) ReadyToStop(allocationKey string, after time.Duration) error {
 	})
 }
 
-// Checkpoint says up to when the work of a running allocation is kept if it is stopped. Preemption compares
-// what would be lost, see TagCheckpoint, by which UpdateAllocations says the same. A time in the future
-// counts as now; it is rounded down to a second. Nothing is done for a key that is that of no allocation. It
-// returns as UpdateNodes does.
+// Checkpoint reports the time up to which the work of a running allocation is saved. Preemption compares the
+// work that would be lost. TagCheckpoint is the equivalent for UpdateAllocations. A time in the future counts
+// as now; it is rounded down to a second. A key without an allocation is ignored. Checkpoint waits and
+// returns errors like UpdateNodes.
 func (c *Client) Checkpoint(allocationKey string, at time.Time) error {
 	unix, err := unixSeconds("at", at)
 	if err != nil {

@@ -14,13 +14,12 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// noticed makes an RM hear notices of preemption.
+// noticed makes an RM receive notices of preemption.
 func noticed(told func(*licornev1.PreemptionNotices)) options {
 	return func(_ *licorne.Config, handlers *licorne.Handlers) { handlers.PreemptionNotices = told }
 }
 
-// noticeAnswers are the answers to notices in a request: partition, application and key of each, and after
-// how many milliseconds it is ready.
+// noticeAnswers returns the answers to notices in a request: partition, application, key and delay in ms.
 func noticeAnswers(request *licornev1.UpdateRequest) []string {
 	var lines []string
 	for _, a := range request.GetNoticeAnswers().GetAnswers() {
@@ -30,7 +29,7 @@ func noticeAnswers(request *licornev1.UpdateRequest) []string {
 	return lines
 }
 
-// checkpoints are the allocations of requests, each with its node and up to when its work is kept.
+// checkpoints returns the allocations in requests, each with its node and its checkpoint.
 func checkpoints(requests ...*licornev1.UpdateRequest) []string {
 	var lines []string
 	for _, request := range requests {
@@ -58,8 +57,7 @@ func (r *rm) saved(tag, value string, items ...*si.Allocation) {
 	r.asks(items...)
 }
 
-// The hello says that notices are wanted. The handler gets them, and those that are withdrawn, in turn with
-// what the other handlers get.
+// The hello requests notices. The handler receives notices and withdrawals in the order of all events.
 func TestNoticesAreTold(t *testing.T) {
 	server := serve(t)
 	var r *rm
@@ -93,7 +91,7 @@ func (s *scriptedStream) notices(notices *licornev1.PreemptionNotices) {
 	s.send(&licornev1.UpdateResponse{Message: &licornev1.UpdateResponse_PreemptionNotices{PreemptionNotices: notices}})
 }
 
-// An RM without the handler says that it wants no notices, and one that comes anyway is passed over.
+// Without the handler the hello requests no notices, and a received notice is ignored.
 func TestNoticesAreNotWanted(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -107,8 +105,8 @@ func TestNoticesAreNotWanted(t *testing.T) {
 	stream.awaitAcknowledged()
 }
 
-// Answers name the allocation as the RM did, and are sent behind what earlier calls have queued: a
-// checkpoint counts before the stop. Those that come together share a message.
+// Answers name the allocation like the RM, and are sent after the items of earlier calls, so that an earlier
+// checkpoint counts. Consecutive answers share a message.
 func TestNoticesAreAnswered(t *testing.T) {
 	server, r, stream := told(t)
 	elsewhere := allocation("k9", "n2")
@@ -128,14 +126,14 @@ func TestNoticesAreAnswered(t *testing.T) {
 	expectSaid(t, []*licornev1.UpdateRequest{stream.next()}, "ask k10")
 	r.must(r.client.ReadyToStop("k2", time.Nanosecond))
 	expectLines(t, noticeAnswers(stream.next()), "/a1/k2 1")
-	// The next stream of the session repeats what the server has not dealt with.
+	// The next stream of the session repeats unprocessed requests.
 	stream.cut()
 	again := server.resume(stream, stream.processed-1)
 	expectLines(t, noticeAnswers(again.next()), "/a1/k2 1")
 }
 
-// Without a session there is no notice to answer: what is queued goes with it, and nothing is queued
-// before the next one.
+// Without a session there are no notices to answer: queued answers are dropped with the session, and none is
+// queued before the next one.
 func TestAnswersEndWithTheSession(t *testing.T) {
 	server, r, stream := told(t)
 	blockWriter(t, r)
@@ -155,7 +153,7 @@ func TestAnswersEndWithTheSession(t *testing.T) {
 	expectSaid(t, []*licornev1.UpdateRequest{first.next()}, "ask k2")
 }
 
-// A time that no answer can carry is refused, and so is every answer after the end of the client.
+// A delay out of range is refused, and every answer after the end of the client.
 func TestAnswersAreChecked(t *testing.T) {
 	r := newRM(t, "127.0.0.1:1")
 	for _, after := range []time.Duration{-1, 1_000_000*time.Second + 1} {
@@ -178,8 +176,8 @@ func TestAnswersAreChecked(t *testing.T) {
 	}
 }
 
-// A replay repeats the last checkpoint of an allocation, however it was said. One that is pending again has
-// none, and a pending ask never had one.
+// A replay has the last checkpoint of an allocation, from any source. A pending ask has none, even if it was
+// allocated before.
 func TestCheckpointsAreReplayed(t *testing.T) {
 	server, r, stream := told(t)
 	r.must(r.client.Checkpoint("k1", time.Unix(100, 0)))
@@ -205,8 +203,8 @@ func TestCheckpointsAreReplayed(t *testing.T) {
 	}
 }
 
-// Of what the tags say that the server would refuse nothing is sent: it would refuse the allocation in
-// each replay anew.
+// Invalid tags of checkpoints are refused by the client: the server would refuse the allocation in each
+// replay.
 func TestBadCheckpointsAreRefused(t *testing.T) {
 	r := newRM(t, "127.0.0.1:1")
 	for tag, values := range map[string][]string{

@@ -18,7 +18,7 @@ const (
 	maxDeadline   = time.Minute
 )
 
-// complete returns the configuration with its defaults, or says what is wrong with it.
+// complete returns the configuration with its defaults; the error names an invalid field.
 func (c Config) complete() (Config, error) {
 	if err := c.check(); err != nil {
 		return c, err
@@ -90,12 +90,12 @@ func checkTexts(field string, texts map[string]string) error {
 	return nil
 }
 
-// mayDial says whether an address may be dialed: a token goes to another machine over TLS only.
+// mayDial returns whether an address may be dialed: without TLS, a token may not be sent to another machine.
 func (c Config) mayDial(address string) bool {
 	return c.Token == nil || c.TLS != nil || isLocal(address)
 }
 
-// targets are the addresses to try in turn.
+// targets returns the addresses to try in turn.
 func (c Config) targets() []string {
 	targets := strings.Split(c.Target, ",")
 	for i := range targets {
@@ -125,7 +125,7 @@ func (r Retry) complete() (Retry, error) {
 		}
 	}
 	for _, t := range times[:3] {
-		// The wait is doubled, which must not be too much for its type.
+		// The ceiling is doubled, and must not overflow.
 		if *t.value > math.MaxInt64/4 {
 			return r, invalid(t.field, t.value.String(), "it must be below 70 years")
 		}
@@ -168,7 +168,7 @@ func (p *PredicateOptions) complete() error {
 	return nil
 }
 
-// registration is what the hello says of the RM.
+// registration returns the registration of the RM in a hello.
 func (c Config) registration() *si.RegisterResourceManagerRequest {
 	return &si.RegisterResourceManagerRequest{
 		RmID:        c.RMID,
@@ -180,7 +180,7 @@ func (c Config) registration() *si.RegisterResourceManagerRequest {
 	}
 }
 
-// wanted is what the RM takes part in, as the hello says it.
+// wanted returns the questions and notifications that the hello requests.
 func (c Config) wanted(handlers Handlers) *licornev1.Callbacks {
 	wanted := &licornev1.Callbacks{
 		ContainerStates:   handlers.ContainerStates != nil,

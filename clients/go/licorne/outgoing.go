@@ -9,39 +9,39 @@ import (
 
 // queuedAnswer is an answer to a check of either kind, with its encoded size.
 type queuedAnswer struct {
-	// One of the two is set.
+	// Either predicates or preemption is set.
 	predicates *licornev1.PredicateAnswer
 	preemption *licornev1.PreemptionAnswer
 	size       int
 }
 
-// outgoing has what is not sent yet. The state's lock guards it.
+// outgoing has the unsent requests. The state's lock guards it.
 //
-// It is closed while there is no session: the replay of the next one sends everything then. It is
-// open without a stream while the session can be resumed.
+// It is closed while there is no session, because the next session begins with a replay of all items. It is
+// open, even without a stream, while the session can be resumed.
 type outgoing struct {
 	packer  packer
 	answers []queuedAnswer
 	dumps   []*licornev1.StateDump
-	// window keeps requests with items apart while many are on their way.
+	// window delays requests while the server has a backlog.
 	window joinWindow
-	// holds says that the writer waits for the end of the window with one request queued.
+	// holds is true while the writer waits for the end of the window with one queued request.
 	holds bool
-	// limit is how many bytes may wait in the packer.
+	// limit is the number of bytes that may wait in the packer.
 	limit int
-	// open says whether there is a session to queue for, and streaming whether that has a stream.
+	// open is true if there is a session for which items are queued, and streaming if it has a stream.
 	open, streaming bool
-	// room is signalled when something was sent, and when the stream ends.
+	// room is signalled when a request was sent, and when the stream ends.
 	room *sync.Cond
 }
 
-// begin notes that the session has a stream, which takes maxItems items in a request.
+// begin opens the queue for a stream that accepts maxItems items in a request.
 func (o *outgoing) begin(maxItems int) {
 	o.packer.maxItems = maxItems
 	o.open, o.streaming = true, true
 }
 
-// pause notes that the stream is gone, and the session too unless it is resumable.
+// pause records the loss of the stream, and closes the queue unless the session can be resumed.
 func (o *outgoing) pause(resumable bool) {
 	o.streaming = false
 	o.room.Broadcast()
@@ -50,7 +50,7 @@ func (o *outgoing) pause(resumable bool) {
 	}
 }
 
-// close forgets what waits, because the session is gone.
+// close closes the queue and drops its content, because the session has ended.
 func (o *outgoing) close() {
 	o.clear()
 	o.open, o.streaming = false, false
@@ -62,7 +62,7 @@ func (o *outgoing) clear() {
 	o.answers, o.dumps = nil, nil
 }
 
-// seal marks the end of what is queued: all of it is sent before anything that comes later.
+// seal fixes the queued requests: all of them are sent before any later item or answer.
 func (o *outgoing) seal() {
 	var first []*batch
 	for len(o.answers) > 0 || len(o.dumps) > 0 {
@@ -71,7 +71,7 @@ func (o *outgoing) seal() {
 	o.packer.seal(first)
 }
 
-// hold is how long the writer leaves the only queued request to be joined; 0 to go on.
+// hold returns how long the writer holds the only queued request for more items; 0 to send it now.
 func (o *outgoing) hold(now time.Time) time.Duration {
 	left := o.window.left(now)
 	o.holds = left > 0 && o.mayWait()
@@ -81,18 +81,18 @@ func (o *outgoing) hold(now time.Time) time.Duration {
 	return left
 }
 
-// held says whether what is queued may wait until the writer's hold is over, so that nobody wakes it.
+// held returns true if queued items need not wake the writer, which waits for the end of its window.
 func (o *outgoing) held() bool { return o.holds && o.mayWait() }
 
-// mayWait says that nothing has to leave now. A full request has nothing to wait for, nor one that another
-// was queued behind, nor one that a caller waits for. Answers and dumps never wait.
+// mayWait returns true unless a request has to be sent now: because it is full, another request is behind it,
+// or a caller waits for the queue to shrink. Answers and dumps never wait.
 func (o *outgoing) mayWait() bool {
 	return o.packer.takesMore() && o.packer.bytes <= o.limit && len(o.answers) == 0 && len(o.dumps) == 0
 }
 
-// next takes off the request to send now, behind so many unprocessed ones; nil if there is none. Answers
-// come before all items that are not sealed: the server waits for them, and their order among the items is
-// free.
+// next removes and returns the request to send after so many unprocessed ones; nil if there is none. Answers
+// precede all items that are not sealed, because the server waits for them, and their order relative to items
+// is free.
 func (o *outgoing) next(unprocessed uint64, now time.Time) *batch {
 	if o.packer.sealed == 0 && (len(o.answers) > 0 || len(o.dumps) > 0) {
 		return o.nextCallback()
@@ -107,7 +107,7 @@ func (o *outgoing) next(unprocessed uint64, now time.Time) *batch {
 	return b
 }
 
-// nextCallback takes off answers to checks, or without any a state dump.
+// nextCallback removes and returns answers to checks, or if there are none a state dump.
 func (o *outgoing) nextCallback() *batch {
 	if len(o.answers) > 0 {
 		return o.nextAnswers()
@@ -118,8 +118,8 @@ func (o *outgoing) nextCallback() *batch {
 	return &batch{request: &licornev1.UpdateRequest{Message: message}, bytes: len(dump.GetJson())}
 }
 
-// nextAnswers takes off as many answers as one request should have: those of the kind of the oldest one
-// that come before any of the other kind.
+// nextAnswers removes and returns the oldest answers, up to the limits of one request and to the first answer
+// of a different kind.
 func (o *outgoing) nextAnswers() *batch {
 	count, bytes := 0, 0
 	victims := o.answers[0].preemption != nil

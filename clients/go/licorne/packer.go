@@ -6,32 +6,32 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// maxMessageBytes bounds the items of one request; a larger item has a request of its own. Servers
-// take 8 MiB, but smaller requests hold them up for less.
+// maxMessageBytes is the maximum size of items in one request; a larger item has its own request. Servers
+// accept 8 MiB, but smaller requests block them less.
 const maxMessageBytes = 512 * 1024
 
-// batch is a request that is being filled, waits to be sent, or waits to be processed.
+// batch is a request that is filled, waits to be sent, or waits to be processed.
 type batch struct {
 	request *licornev1.UpdateRequest
 	items   int
 	bytes   int
-	// removing says whether it has a removal. It takes no addition any more then.
+	// removing is true if it has a removal, so that it accepts no more additions.
 	removing bool
 }
 
-// packer is a queue of requests. Items are joined into the last request as far as that keeps their order.
+// packer is a queue of requests. Items join the last request as long as their order is preserved.
 //
-// An item joins the last request if that has items of the same kind, has room, and has no removal that the
-// item would come behind as an addition: the server handles the additions of a request before its removals,
-// and each of them in order. Otherwise it begins a request of its own. Nothing joins an earlier request, so
-// no item overtakes another. conformance/joining.json of the clients has cases for all languages.
+// An item joins the last request if that is not full and has items of the same kind. But an addition does not
+// join a request with removals, because the server handles the additions of a request first. All other items
+// begin a new request. No item joins an earlier request, so none overtakes another. For cases in all
+// languages see clients/conformance/joining.json.
 type packer struct {
-	// maxItems is the most items of one request.
+	// maxItems is the maximum number of items in one request.
 	maxItems int
-	// items and bytes are those of all requests.
+	// items and bytes are the totals of all requests.
 	items, bytes int
 	batches      []*batch
-	// sealed is how many of them take no further items, the oldest ones.
+	// sealed is the number of oldest requests that accept no further items.
 	sealed int
 }
 
@@ -97,7 +97,7 @@ func isApplications(r *licornev1.UpdateRequest) bool  { return r.GetApplications
 func isAllocations(r *licornev1.UpdateRequest) bool   { return r.GetAllocations() != nil }
 func isNoticeAnswers(r *licornev1.UpdateRequest) bool { return r.GetNoticeAnswers() != nil }
 
-// tail is the request to put the next item in, which has that size and fits where `kind` says so.
+// tail returns the last request, or a new one, for an item of a size and kind.
 func (p *packer) tail(size int, removal bool, kind func(*licornev1.UpdateRequest) bool) *batch {
 	var last *batch
 	if len(p.batches) > p.sealed {
@@ -117,12 +117,12 @@ func (p *packer) tail(size int, removal bool, kind func(*licornev1.UpdateRequest
 	return last
 }
 
-// takesMore says whether there is one request only, and it has room: it may be joined by what comes next.
+// takesMore returns whether there is only one request, and it is not full.
 func (p *packer) takesMore() bool {
 	return len(p.batches) == 1 && p.sealed == 0 && p.batches[0].items < p.maxItems && p.bytes < maxMessageBytes
 }
 
-// take takes off the oldest request; nil if there is none.
+// take removes and returns the oldest request; nil if there is none.
 func (p *packer) take() *batch {
 	if len(p.batches) == 0 {
 		return nil
@@ -136,7 +136,7 @@ func (p *packer) take() *batch {
 	return oldest
 }
 
-// seal closes all requests, after some more that come before them.
+// seal fixes all requests, and puts some others before them.
 func (p *packer) seal(first []*batch) {
 	for _, b := range first {
 		p.bytes += b.bytes

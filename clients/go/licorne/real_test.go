@@ -23,15 +23,15 @@ partitions:
 
 var listening = regexp.MustCompile(`listening grpc=(\S+)`)
 
-// realServer starts `licorne serve` on an address, with more flags if there are any. It returns the address that it listens on, and a
-// function that kills it.
+// realServer starts `licorne serve` on an address, with further flags. It returns the server's address, and a
+// function that kills the server.
 func realServer(t *testing.T, address string, flags ...string) (string, func()) {
 	t.Helper()
 	address, _, kill := startServer(t, address, flags...)
 	return address, kill
 }
 
-// startServer does what realServer does, and returns the id of the process too.
+// startServer is realServer that also returns the id of the process.
 func startServer(t testing.TB, address string, flags ...string) (string, int, func()) {
 	t.Helper()
 	if os.Getenv("LICORNE_BIN") == "" {
@@ -61,7 +61,7 @@ func startServer(t testing.TB, address string, flags ...string) (string, int, fu
 	return "", 0, nil
 }
 
-// ledger counts what the handlers of an RM were told of each ask.
+// ledger counts the events of each ask.
 type ledger struct {
 	mu        sync.Mutex
 	allocated map[string]int
@@ -98,7 +98,7 @@ func (l *ledger) count() (allocated, replays int) {
 	return len(l.allocated), l.replays
 }
 
-// check fails if an allocation was told twice, or if anything else was told.
+// check fails if an allocation was reported twice, or if there was any other event.
 func (l *ledger) check(t *testing.T) {
 	t.Helper()
 	l.mu.Lock()
@@ -129,7 +129,7 @@ func askFromMany(r *rm) {
 	calls.Wait()
 }
 
-// A server that is killed and started again is told everything, tells nothing twice, and schedules on.
+// A killed and restarted server receives all state, repeats no event, and continues to schedule.
 func TestRealServer(t *testing.T) {
 	address, kill := realServer(t, "127.0.0.1:0")
 	books := &ledger{allocated: make(map[string]int)}
@@ -155,7 +155,7 @@ func TestRealServer(t *testing.T) {
 	}
 }
 
-// The server knows the RM by its token, also beside the stream. A wrong token ends the client.
+// A token identifies the RM, in the stream and in other calls. A wrong token ends the client.
 func TestToken(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("the-token-of-this-rm\n"), 0o600); err != nil {
@@ -180,7 +180,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// The tags of the largest pod make an ask of 4.9 MiB. The server takes it in each replay.
+// The tags of the largest pod make an ask of 4.9 MiB, which the server accepts in each replay.
 func TestLargestPod(t *testing.T) {
 	address, kill := realServer(t, "127.0.0.1:0")
 	books := &ledger{allocated: make(map[string]int)}

@@ -15,7 +15,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// redirect accepts a stream and sends the client to another address.
+// redirect accepts a stream, and redirects the client to another address.
 func (s *scripted) redirect(to string) {
 	s.t.Helper()
 	stream := s.accept()
@@ -23,8 +23,8 @@ func (s *scripted) redirect(to string) {
 	stream.end(nil)
 }
 
-// A redirect makes the client go on at another address. It comes back there after a loss, and to the server that
-// has redirected it if there is no server any more.
+// After a redirect the client uses another address. It returns there after a loss, and to the redirecting
+// address if there is no server.
 func TestRedirect(t *testing.T) {
 	front, back := serve(t), serve(t)
 	r := run(t, front.address)
@@ -37,7 +37,7 @@ func TestRedirect(t *testing.T) {
 	front.accept()
 }
 
-// A client of one address goes on at one that it was told, by the welcome or while the session lasts.
+// A client with one address continues at an address that the server named, in the welcome or later.
 func TestToldAddress(t *testing.T) {
 	first, second, third := serve(t), serve(t), serve(t)
 	r := run(t, first.address)
@@ -56,7 +56,7 @@ func TestToldAddress(t *testing.T) {
 	third.register()
 }
 
-// A refusal at an address that was told alone is that of a stranger; at the client's own address it is final.
+// A refusal at an address that only a server named is ignored; at the client's own address it is final.
 func TestStranger(t *testing.T) {
 	own, stranger := serve(t), serve(t)
 	r := run(t, own.address)
@@ -83,7 +83,7 @@ func (w writer) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// The first redirect after a session is followed at once. The next one waits, as a failure does.
+// The first redirect after a session is followed at once; the next one is delayed, as after a failure.
 func TestRedirectsWait(t *testing.T) {
 	front, back := serve(t), serve(t)
 	lines := make(writer, 100)
@@ -94,7 +94,7 @@ func TestRedirectsWait(t *testing.T) {
 	front.redirect(back.address)
 	first, _ := back.register()
 	r.ready()
-	// After a session a goodbye of the server has its own wait, of which the server decides.
+	// After a goodbye of the server, the server determines the wait.
 	first.drain(1)
 	for said := first.receive(); said.GetGoodbye() == nil; {
 		said = first.receive()
@@ -118,7 +118,7 @@ func TestRedirectsWait(t *testing.T) {
 	}
 }
 
-// Servers that redirect to each other for ever are no session: the client gives up in time.
+// The client gives up in time if servers redirect to each other without end.
 func TestRedirectsForEver(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address, func(config *licorne.Config, _ *licorne.Handlers) {

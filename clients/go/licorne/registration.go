@@ -6,25 +6,24 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 )
 
-// registration is what the hellos of a client say of its RM, and what they said that the server
-// accepted. Its messages are replaced, not changed.
+// registration has the registration of the RM for the next hello, and the last one that the server accepted.
+// Its messages are replaced, not changed.
 type registration struct {
-	// next is what the next hello says.
+	// next is the registration in the next hello.
 	next *si.RegisterResourceManagerRequest
-	// accepted is what to go back to if the server refuses `next`; nil while nothing of `next` is in
-	// doubt.
+	// accepted is the registration to revert to if the server refuses next; nil if next itself was accepted.
 	accepted *si.RegisterResourceManagerRequest
-	// said is what the last hello said.
+	// said is the registration in the last hello.
 	said *si.RegisterResourceManagerRequest
 }
 
-// hello is what a hello says now.
+// hello returns the registration for a hello.
 func (r *registration) hello() *si.RegisterResourceManagerRequest {
 	r.said = r.next
 	return r.next
 }
 
-// change notes a configuration that the server has accepted.
+// change records a configuration that the server has accepted.
 func (r *registration) change(queues string, extra map[string]string) {
 	r.next = reconfigured(r.next, queues, extra)
 	if r.accepted == nil {
@@ -35,7 +34,7 @@ func (r *registration) change(queues string, extra map[string]string) {
 	}
 }
 
-// propose notes a configuration that the server has not answered.
+// propose records a configuration that the server has not answered.
 func (r *registration) propose(queues string, extra map[string]string) {
 	if r.accepted == nil {
 		r.accepted = r.next
@@ -43,27 +42,27 @@ func (r *registration) propose(queues string, extra map[string]string) {
 	r.next = reconfigured(r.next, queues, extra)
 }
 
-// refuse notes a configuration that the server has refused. The next hello does not say it.
+// refuse records a configuration that the server has refused, so that the next hello does not have it.
 func (r *registration) refuse(queues string, extra map[string]string) {
 	if r.accepted != nil && proto.Equal(r.next, reconfigured(r.next, queues, extra)) {
 		r.next, r.accepted = r.accepted, nil
 	}
 }
 
-// welcomed notes that the server has accepted what the hello said.
+// welcomed records that the server has accepted the registration in the last hello.
 func (r *registration) welcomed() {
 	switch {
 	case r.accepted == nil:
 	case r.said == r.next:
 		r.accepted = nil
 	default:
-		// Another configuration was proposed since the hello.
+		// A different configuration was proposed since the hello.
 		r.accepted = r.said
 	}
 }
 
-// fallBack notes that the server has refused what the hello said. It returns false if that had been
-// accepted before, so that no other hello can help.
+// fallBack records that the server has refused the registration in the last hello. It returns false if that
+// had been accepted before, so that there is no other registration to try.
 func (r *registration) fallBack() bool {
 	if r.accepted == nil || r.said == r.accepted {
 		return false
@@ -74,7 +73,7 @@ func (r *registration) fallBack() bool {
 	return true
 }
 
-// reconfigured is a registration with another configuration.
+// reconfigured returns a copy of a registration with another configuration.
 func reconfigured(
 	from *si.RegisterResourceManagerRequest, queues string, extra map[string]string,
 ) *si.RegisterResourceManagerRequest {

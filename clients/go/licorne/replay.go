@@ -14,7 +14,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// replay is everything that the cache knew at one moment. Later changes are sent after it.
+// replay is a snapshot of the cache. Later changes are sent after it.
 type replay struct {
 	nodes        []knownNode
 	applications []replayedApp
@@ -33,12 +33,12 @@ type replayedAsk struct {
 	size    *si.Resource
 	node    string
 	askedAt int64
-	// checkpoint is up to when its work is kept, in unix seconds; 0 if nobody has said it.
+	// checkpoint is the time up to which its work is saved, in unix seconds; 0 if unknown.
 	checkpoint int64
 }
 
-// snapshot takes a replay of the cache. Applications that have allocations are forced, because the
-// server must not reject what runs.
+// snapshot returns a snapshot of the cache. Applications with allocations are forced, because the server must
+// not reject running work.
 func (c *cache) snapshot() *replay {
 	r := &replay{
 		nodes:        make([]knownNode, 0, len(c.nodes)),
@@ -57,14 +57,14 @@ func (c *cache) snapshot() *replay {
 	return r
 }
 
-// replayed is the ask or allocation as a replay has it.
+// replayed returns the ask or allocation for a replay.
 func (a *knownAsk) replayed(c *cache) replayedAsk {
 	return replayedAsk{a.number, a.item, a.size, a.place(c), a.askedAt, a.checkpoint}
 }
 
-// each hands over the requests of the replay: the begin; nodes, applications, allocations and asks,
-// each in the order in which they were added; the end with their counts. No request has more than
-// maxItems items. It stops at the first error of `send` and returns it.
+// each passes the requests of the replay to send: a begin; nodes, applications, allocations and asks, each in
+// the order of their additions; an end with their counts. No request has more than maxItems items. It stops
+// at the first error of send, and returns it.
 func (r *replay) each(maxItems int, send func(*batch) error) error {
 	slices.SortFunc(r.nodes, func(a, b knownNode) int { return cmp.Compare(a.number, b.number) })
 	slices.SortFunc(r.applications, func(a, b replayedApp) int { return cmp.Compare(a.number, b.number) })
@@ -86,7 +86,7 @@ func (r *replay) each(maxItems int, send func(*batch) error) error {
 	return send(&batch{request: &licornev1.UpdateRequest{Message: end}})
 }
 
-// items hands over all but the begin and the end. The last request of the packer takes more items.
+// items passes all requests except the begin and the end to send. The last request may accept more items.
 func (r *replay) items(p *packer, send func(*batch) error) error {
 	full := func(left int) error {
 		for len(p.batches) > left {
@@ -120,7 +120,7 @@ func (r *replay) items(p *packer, send func(*batch) error) error {
 	return full(0)
 }
 
-// wire is the submission as a replay says it. It shares its parts with what the caller gave.
+// wire returns the message that submits the application in a replay. It shares its parts with the caller's.
 func (a *replayedApp) wire() *si.AddApplicationRequest {
 	if !a.forced {
 		return a.request
@@ -137,7 +137,7 @@ func (a *replayedApp) wire() *si.AddApplicationRequest {
 	}
 }
 
-// pending sorts allocations before the asks that wait.
+// pending returns 1 for a pending ask and 0 for an allocation, to sort allocations first.
 func (a *replayedAsk) pending() int {
 	if a.node == "" {
 		return 1
@@ -145,7 +145,7 @@ func (a *replayedAsk) pending() int {
 	return 0
 }
 
-// wire is the ask as a replay says it. It shares its parts with what the caller gave.
+// wire returns the message for the ask in a replay. It shares its parts with the caller's message.
 func (a *replayedAsk) wire() *si.Allocation {
 	tags := a.item.GetAllocationTags()
 	if _, said := tags[common.CreationTime]; !said {
@@ -169,7 +169,7 @@ func (a *replayedAsk) wire() *si.Allocation {
 	}
 }
 
-// with is a copy of the tags with one more.
+// with returns a copy of the tags with one more tag.
 func with(tags map[string]string, name, value string) map[string]string {
 	more := make(map[string]string, len(tags)+1)
 	maps.Copy(more, tags)

@@ -9,7 +9,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// A replay has nodes, applications, allocations and asks, in this order, each as it is now.
+// A replay has nodes, applications, allocations and asks, in this order, in their present state.
 func TestReplayContent(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address, func(_ *licorne.Config, handlers *licorne.Handlers) { handlers.Session = nil })
@@ -64,7 +64,7 @@ func checkReplayed(t *testing.T, request *licornev1.UpdateRequest) {
 	}
 }
 
-// A replay is invisible to the handlers where nothing has changed. What has changed they are told.
+// The handlers see only differences in a replay.
 func TestReplayIsInvisible(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -89,7 +89,7 @@ func TestReplayIsInvisible(t *testing.T) {
 	second.stamp = [2]uint64{2, 1}
 	second.welcome(&licornev1.Welcome{ResumeToken: "token", HeartbeatSeconds: 30}, 0)
 	second.takeReplay()
-	// The release of k3 was under way, so it has happened.
+	// The release of k3 was under way, so it is complete.
 	r.expect("k3 released: STOPPED_BY_RM")
 	second.nodes(&si.NodeResponse{
 		Accepted: acceptedNodes("n1").GetAccepted(), Rejected: []*si.RejectedNode{{NodeID: "n2", Reason: "odd"}},
@@ -105,14 +105,14 @@ func TestReplayIsInvisible(t *testing.T) {
 	}
 }
 
-// states says in which states the applications a1 and a2 are.
+// states returns a response with the states of the applications a1 and a2.
 func states(a1, a2 string) *si.ApplicationResponse {
 	return &si.ApplicationResponse{Updated: []*si.UpdatedApplication{
 		{ApplicationID: "a1", State: a1}, {ApplicationID: "a2", State: a2},
 	}}
 }
 
-// A rejection of what the server has is told, and does not keep it out of the next replay.
+// The rejection of a repetition is reported, and the item is in the next replay.
 func TestRejectedRepetition(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -161,8 +161,8 @@ func TestResize(t *testing.T) {
 	}
 }
 
-// An allocation for an ask that was released meanwhile is not told, and one that the server gives back
-// leaves the replay.
+// An allocation for an ask that was released meanwhile is not reported, and a released allocation is not
+// replayed.
 func TestReleases(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -182,7 +182,7 @@ func TestReleases(t *testing.T) {
 	r.expect("k2 on n1", "k3 on n1", "k2 released: STOPPED_BY_RM", "k3 released: PREEMPTED_BY_SCHEDULER")
 	first.cut()
 	_, replayed := server.register(2, 1)
-	// The end of k3 was asked for, and has not come yet.
+	// The end of k3 was requested, but not confirmed.
 	expectSaid(t, replayed, "CREATE n1", "ask k3 n1", "end 1 0 1")
 }
 
@@ -209,7 +209,7 @@ func TestMove(t *testing.T) {
 	expectSaid(t, replayed, "CREATE n1", "CREATE n2", "ask k1 n2", "end 2 0 1")
 }
 
-// An assumed ask is replayed as an allocation while its node is there, and its allocation is told.
+// An assumed ask is replayed as an allocation while its node exists, and its allocation is reported.
 func TestAssume(t *testing.T) {
 	server := serve(t)
 	r := newRM(t, server.address)
@@ -230,7 +230,7 @@ func TestAssume(t *testing.T) {
 	}
 }
 
-// An assumed ask that the RM gives back is pending again, also in a replay.
+// An assumed ask that the RM makes pending again is also pending in a replay.
 func TestAssumedAskGivenBack(t *testing.T) {
 	server := serve(t)
 	r := newRM(t, server.address)
@@ -244,7 +244,7 @@ func TestAssumedAskGivenBack(t *testing.T) {
 	expectSaid(t, replayed, "CREATE n1", "ask k2 n1", "ask k1", "end 1 0 2")
 }
 
-// Applications of one id in two partitions: what runs is not the rejected one.
+// With one application id in two partitions, a rejection is not for a running application.
 func TestNamesakes(t *testing.T) {
 	server := serve(t)
 	r := newRM(t, server.address)
@@ -289,7 +289,7 @@ func TestForeign(t *testing.T) {
 	expectSaid(t, replayed, "CREATE n1", "ask f2 n1", "end 1 0 1")
 }
 
-// The removal of an application takes its asks along, and a release without a key all of its asks.
+// The removal of an application removes its asks, and so does a release without a key.
 func TestRemovals(t *testing.T) {
 	server := serve(t)
 	r := newRM(t, server.address)

@@ -8,23 +8,22 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// callbacks turns responses into calls of the handlers.
+// callbacks converts responses to calls of the handlers.
 type callbacks struct {
 	state    *state
 	handlers Handlers
 	judge    *judge
-	// inOrder says whether checks are judged in line with the other handlers.
+	// inOrder is true if checks run in line with the other handlers.
 	inOrder bool
-	// dumps are the state dumps that the server waits for, and dumping says whether somebody makes
-	// them. The state's lock guards both.
+	// dumps has the requested state dumps, and dumping is true while a goroutine makes them. The state's lock
+	// guards both.
 	dumps   []wantedDump
 	dumping bool
-	// start runs a function in a goroutine that Run waits for.
+	// start runs a function in a goroutine, for which Run waits.
 	start func(func())
 }
 
-// deliver applies a response to the cache, and lets the handlers know in their turn. The state's lock
-// is held.
+// deliver applies a response to the cache, and queues the calls of handlers. The state's lock is held.
 func (c *callbacks) deliver(response *licornev1.UpdateResponse) error {
 	d := delivery{at: stampOf(response), number: response.GetNumber()}
 	tell := func(items int, call func()) {
@@ -71,14 +70,14 @@ func (c *callbacks) deliver(response *licornev1.UpdateResponse) error {
 	return nil
 }
 
-// session tells of a change of the session. The state's lock is held.
+// session queues a call of Handlers.Session. The state's lock is held.
 func (c *callbacks) session(change SessionChange) {
 	if handler := c.handlers.Session; handler != nil {
 		c.state.inbox.put(delivery{calls: []func(){func() { handler(change) }}})
 	}
 }
 
-// dispatch calls the handlers, until the end.
+// dispatch calls the handlers until the end.
 func (c *callbacks) dispatch() {
 	for {
 		c.state.mu.Lock()
@@ -117,7 +116,7 @@ func (c *callbacks) nodes(response *si.NodeResponse) (int, func()) {
 func (c *callbacks) applications(response *si.ApplicationResponse) (int, func()) {
 	cache := c.state.cache
 	doubtful := cache.doubtful(response)
-	// Acceptances first: what one message accepts it has not rejected.
+	// Acceptances are first: a message never accepts and rejects the same application.
 	accepted := keep(response.GetAccepted(), func(item *si.AcceptedApplication) bool {
 		return cache.appAccepted(item.GetApplicationID())
 	})
@@ -158,7 +157,7 @@ func (c *callbacks) allocations(response *si.AllocationResponse) (int, func()) {
 	return items, func() { c.handlers.Allocations(response) }
 }
 
-// keep is the items for which `wanted` is true. It is the list itself if that is all of them.
+// keep returns the items for which wanted returns true; the list itself if those are all items.
 func keep[T any](items []T, wanted func(T) bool) []T {
 	for i, item := range items {
 		if wanted(item) {
@@ -175,8 +174,8 @@ func keep[T any](items []T, wanted func(T) bool) []T {
 	return items
 }
 
-// begin tells that the releases which were under way have happened: the server has dropped
-// everything. The state's lock is held.
+// begin reports all unconfirmed releases as complete, because the server has dropped its state. The state's
+// lock is held.
 func (c *callbacks) begin() {
 	released := c.state.cache.beginReplay()
 	handler := c.handlers.Allocations
@@ -187,12 +186,12 @@ func (c *callbacks) begin() {
 	c.state.inbox.put(delivery{items: len(released), calls: []func(){call}})
 }
 
-// replayed ends a replay, or returns an error if something of it got lost.
+// replayed ends a replay, or returns an error if items were lost.
 func (c *callbacks) replayed(result *licornev1.ReplayResult, tell func(int, func())) error {
 	s := c.state
 	if !result.GetComplete() {
-		// The server has kept what did arrive, and would reject its repetition. It drops all of that
-		// when the next hello registers anew.
+		// The server has stored the received items, and would reject them in a second replay. It drops them when
+		// the next hello registers the RM again.
 		s.session.forget()
 		return errors.New("a replay is wanted again: " + result.GetReason())
 	}
@@ -208,7 +207,7 @@ func (c *callbacks) replayed(result *licornev1.ReplayResult, tell func(int, func
 	return nil
 }
 
-// checks lets checks of either kind be judged.
+// checks queues checks of either kind, or returns the call that answers them in line.
 func (c *callbacks) checks(list []due) (int, func()) {
 	if c.judge == nil {
 		return 0, nil

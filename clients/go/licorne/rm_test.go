@@ -17,7 +17,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// rm is a resource manager under test: a client that runs, and what its handlers were told.
+// rm is a resource manager under test: a running client, and the events of its handlers.
 type rm struct {
 	t      *testing.T
 	client *licorne.Client
@@ -33,7 +33,7 @@ type rm struct {
 // options change the usual configuration of a test.
 type options func(*licorne.Config, *licorne.Handlers)
 
-// run makes a client of a server and runs it until the end of the test.
+// run creates a client of a server, and runs it until the end of the test.
 func run(t *testing.T, address string, change ...options) *rm {
 	t.Helper()
 	r := newRM(t, address, change...)
@@ -89,7 +89,7 @@ func (r *rm) awaitEnd() error {
 	}
 }
 
-// tell notes what a handler was told.
+// tell records an event of a handler.
 func (r *rm) tell(format string, arguments ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -100,7 +100,7 @@ func (r *rm) tell(format string, arguments ...any) {
 	}
 }
 
-// expect waits until the handlers were told exactly these things, in this order, since the last call.
+// expect waits for exactly these events, in this order, since the last call.
 func (r *rm) expect(wanted ...string) {
 	r.t.Helper()
 	deadline := time.After(patience)
@@ -125,7 +125,7 @@ func (r *rm) expect(wanted ...string) {
 	}
 }
 
-// handlers note all that they are told, but the changes of the session.
+// handlers returns handlers that record all events except changes of the session.
 func (r *rm) handlers() licorne.Handlers {
 	return licorne.Handlers{
 		Nodes: func(response *si.NodeResponse) {
@@ -161,7 +161,7 @@ func (r *rm) handlers() licorne.Handlers {
 	}
 }
 
-// sessions makes the handlers note the changes of the session too.
+// sessions is a handler that records changes of the session.
 func (r *rm) sessions(change licorne.SessionChange) { r.tell("session %v", change.State) }
 
 func (r *rm) must(err error) {
@@ -260,7 +260,7 @@ func acceptedApplications(ids ...string) *si.ApplicationResponse {
 
 func fresh(items ...*si.Allocation) *si.AllocationResponse { return &si.AllocationResponse{New: items} }
 
-// said is a request in short: what it says of what, in the order of its items.
+// said returns short texts of the items in requests, in their order.
 func said(requests ...*licornev1.UpdateRequest) []string {
 	var lines []string
 	for _, request := range requests {

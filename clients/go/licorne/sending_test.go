@@ -32,15 +32,15 @@ func largeAsk(key string) *si.Allocation {
 	return item
 }
 
-// blockWriter makes the client's writer wait for a server that reads nothing. Of the two messages that
-// it sends the transport takes the first one and not the second.
+// blockWriter makes the client's writer wait for a server that reads nothing. Of its two messages the
+// transport accepts only the first.
 func blockWriter(t *testing.T, r *rm) {
 	t.Helper()
 	r.asks(largeAsk("large1"), largeAsk("large2"))
 	await(t, "both are taken off the queue", func() bool { return r.client.Stats().OutgoingItems == 0 })
 }
 
-// What comes while a message is being written leaves as one message.
+// Items that are queued while a message is written are sent as one message.
 func TestBatching(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -63,8 +63,8 @@ func TestBatching(t *testing.T) {
 	}
 }
 
-// The order of calls is kept: no addition comes into a message behind a removal, and kinds do not
-// overtake each other. No message has more items than the welcome says.
+// The order of calls is preserved: no addition joins a message with removals, and kinds do not overtake each
+// other. No message has more items than the welcome allows.
 func TestOrder(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -96,7 +96,7 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// Items that wait for others leave in their order when the window is over, though nothing else happens.
+// Held items are sent in order at the end of the window, even if nothing else happens.
 func TestWindowEnds(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -116,7 +116,7 @@ func TestWindowEnds(t *testing.T) {
 	}
 }
 
-// A call waits while too much is queued, and goes on when the server reads.
+// A call waits while too much is queued, and returns when the server reads.
 func TestBackPressure(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address, func(config *licorne.Config, _ *licorne.Handlers) { config.Limits.OutgoingBytes = 600 * 1024 })
@@ -141,7 +141,7 @@ func TestBackPressure(t *testing.T) {
 	<-done
 }
 
-// A call that waits for room returns the error that ends the client.
+// A call that waits for the queue returns the error that ends the client.
 func TestBackPressureEnds(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address, func(config *licorne.Config, _ *licorne.Handlers) { config.Limits.OutgoingBytes = 1 })
@@ -168,8 +168,8 @@ func TestBackPressureEnds(t *testing.T) {
 	}
 }
 
-// Beyond the limit the queue is given up while there is no stream. The session is not resumed then,
-// though the hello has asked for that before: a replay has everything.
+// Above the limit the queue is dropped while there is no stream. The session is then not resumed, even if the
+// hello has requested it: a replay has all items.
 func TestQueueGivenUp(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address, func(config *licorne.Config, _ *licorne.Handlers) { config.Limits.OutgoingBytes = 1000 })
@@ -197,7 +197,7 @@ func TestQueueGivenUp(t *testing.T) {
 	}
 }
 
-// More than is kept for a resumption costs a replay.
+// If more than the retained requests are lost, a replay is needed.
 func TestTooMuchToResend(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address, func(config *licorne.Config, _ *licorne.Handlers) { config.Limits.ResendBytes = 10 })
@@ -243,8 +243,8 @@ func invalidRequests() map[string]any {
 	}
 }
 
-// What can never be sent is refused with its field and value, and nothing of the call is done. A check
-// refuses the same, and notes nothing of what it lets pass.
+// An item that cannot be sent is refused with its field and value, and no part of the call is carried out.
+// The Check methods refuse the same items, and store nothing.
 func TestInvalidItems(t *testing.T) {
 	client, err := licorne.New(licorne.Config{Target: "localhost:1", RMID: "rm1"}, licorne.Handlers{})
 	if err != nil {
@@ -263,7 +263,7 @@ func TestInvalidItems(t *testing.T) {
 	}
 }
 
-// refusedBy is what a check and an update return.
+// refusedBy returns the errors of a Check method and of its Update method.
 func refusedBy(client *licorne.Client, request any) []error {
 	switch request := request.(type) {
 	case *si.NodeRequest:
@@ -276,7 +276,7 @@ func refusedBy(client *licorne.Client, request any) []error {
 	}
 }
 
-// The largest item that the server takes is sent, alone in its message and in every replay.
+// The largest item that the server accepts is sent, alone in its message, also in every replay.
 func TestLargestItem(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)

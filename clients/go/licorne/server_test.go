@@ -21,7 +21,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// patience is how long a test waits for what must come.
+// patience is the time limit for an expected event.
 const patience = time.Minute
 
 // No test leaves a goroutine behind.
@@ -109,7 +109,7 @@ func (s *scripted) accept() *scriptedStream {
 	}
 }
 
-// register accepts a stream as a new session and takes its replay. It returns what was replayed.
+// register accepts a stream as a new session, and returns its replay.
 func (s *scripted) register(stamp ...uint64) (*scriptedStream, []*licornev1.UpdateRequest) {
 	s.t.Helper()
 	stream := s.accept()
@@ -119,8 +119,8 @@ func (s *scripted) register(stamp ...uint64) (*scriptedStream, []*licornev1.Upda
 	return stream, stream.register()
 }
 
-// resume accepts a stream as one that resumes the session of an older one, of which the requests up
-// to a number were dealt with.
+// resume accepts a stream that resumes the session of an older one, whose requests were processed up to a
+// number.
 func (s *scripted) resume(older *scriptedStream, processed uint64) *scriptedStream {
 	s.t.Helper()
 	stream := s.accept()
@@ -140,12 +140,12 @@ type scriptedStream struct {
 	over  chan error
 	hello *licornev1.Hello
 	stamp [2]uint64
-	// sent is the number of the last response, processed that of the last request, acknowledged the
-	// highest number that the client acknowledged.
+	// sent is the number of the last response, processed the number of the last request, and acknowledged the
+	// highest number that the client has acknowledged.
 	sent, processed, acknowledged uint64
 }
 
-// register welcomes the client to a new session and takes its replay.
+// register welcomes the client to a new session, and returns its replay.
 func (s *scriptedStream) register() []*licornev1.UpdateRequest {
 	s.t.Helper()
 	s.welcome(&licornev1.Welcome{ResumeToken: "token", HeartbeatSeconds: 30, MaxItems: 1000}, 0)
@@ -168,7 +168,7 @@ func (s *scriptedStream) drain(retryAfter uint32) {
 	}})
 }
 
-// read reads one message, or returns the error that the stream ended with.
+// read reads one message, or returns the error with which the stream ended.
 func (s *scriptedStream) read() (*licornev1.UpdateRequest, error) {
 	type result struct {
 		request *licornev1.UpdateRequest
@@ -243,7 +243,7 @@ func (s *scriptedStream) welcome(welcome *licornev1.Welcome, acknowledged uint64
 	})
 }
 
-// write sends a message of this session as it is.
+// write sends a message of this session unchanged.
 func (s *scriptedStream) write(response *licornev1.UpdateResponse) {
 	s.t.Helper()
 	response.Epoch, response.Session = s.stamp[0], s.stamp[1]
@@ -288,7 +288,7 @@ func (s *scriptedStream) checks(checks ...*licornev1.PredicateCheck) {
 	}})
 }
 
-// refusal is a status with a reason code and fields, as the server makes it.
+// refusal returns a status with a reason and metadata, like the server's.
 func refusal(code codes.Code, text, reason string, fields ...string) error {
 	details := []protoadapt.MessageV1{}
 	if reason != "" {

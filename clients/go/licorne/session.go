@@ -9,8 +9,8 @@ import (
 
 const protocol = 1
 
-// stamp is the epoch and the session of a response. The first rises with every start of the server,
-// the second with every registration. They are compared as a pair.
+// stamp has the epoch and the session of a response. The epoch rises with every start of the server, the
+// session with every registration. Stamps are compared as pairs.
 type stamp struct{ epoch, session uint64 }
 
 func stampOf(response *licornev1.UpdateResponse) stamp {
@@ -24,48 +24,48 @@ func (s stamp) before(other stamp) bool {
 	return s.session < other.session
 }
 
-// session has the numbers, the acknowledgements and the resumption of one RM's session. It knows no
-// stream. Both sides number their messages from 1 on, across all streams of a session. Each tells
-// the other the number up to which it has dealt with the other's messages.
+// session has the numbers, the acknowledgements and the resumption of an RM's session, without access to a
+// stream. Both sides number their messages from 1, across all streams of a session. Each side acknowledges
+// the number of its peer's last message that it has processed.
 type session struct {
 	rmID      string
 	instance  uint64
 	callbacks *licornev1.Callbacks
-	// registration is what the hello says of the RM.
+	// registration is for hellos.
 	registration registration
 
-	// token is that of the last welcome; empty if the next hello must not resume.
+	// token is the token of the last welcome; empty if the next hello must not request a resumption.
 	token string
-	// stamp is that of the last response.
+	// stamp is the stamp of the last response.
 	stamp stamp
 	// sent is the number of the last request that was sent.
 	sent uint64
-	// processed is the number of the last request that the server has dealt with.
+	// processed is the number of the last request that the server has processed.
 	processed uint64
-	// lost is the number of the last request that was dropped unprocessed, for lack of room.
+	// lost is the number of the last request that was dropped unprocessed, because too many were retained.
 	lost uint64
 	// received is the number of the last response that was read.
 	received uint64
-	// consumed is the number of the last response that the handlers have dealt with.
+	// consumed is the number of the last response that the handlers have processed.
 	consumed uint64
-	// acknowledged is the number of the last response that the server knows to be dealt with.
+	// acknowledged is the number of the last response that the client has acknowledged.
 	acknowledged uint64
-	// kept has the requests that were sent and not processed, oldest first.
+	// kept has the sent requests that the server has not processed, oldest first.
 	kept []*batch
-	// keptBytes are those of kept, at most keepBytes.
+	// keptBytes is the size of kept, at most keepBytes.
 	keptBytes, keepBytes int
 }
 
-// resumable says whether the next hello may ask the server to resume the session.
+// resumable returns whether the next hello may request a resumption of the session.
 func (s *session) resumable() bool { return s.token != "" && s.processed >= s.lost }
 
-// unacknowledged is how many responses were dealt with that the server has not been told of.
+// unacknowledged returns the number of processed responses that the client has not acknowledged.
 func (s *session) unacknowledged() uint64 { return s.consumed - s.acknowledged }
 
-// forget makes the next hello ask for a new session and a replay.
+// forget makes the next hello request a new session and a replay.
 func (s *session) forget() { s.token = "" }
 
-// hello is the first request of a stream.
+// hello returns the first request of a stream.
 func (s *session) hello() *licornev1.UpdateRequest {
 	hello := &licornev1.Hello{
 		RmId:         s.rmID,
@@ -82,9 +82,9 @@ func (s *session) hello() *licornev1.UpdateRequest {
 	return &licornev1.UpdateRequest{Message: &licornev1.UpdateRequest_Hello{Hello: hello}}
 }
 
-// welcome takes the server's answer to the hello. It returns the requests to send again if the
-// session is resumed. A lower stamp than the last one is an error: it comes from a server that does
-// not own this RM any more. So is a resumption of what was given up since the hello.
+// welcome processes the server's answer to the hello. It returns the requests to send again if the session is
+// resumed. A stamp below the last one is an error, because it is from a server that no longer owns this RM.
+// The resumption of a session that was given up after the hello is an error too.
 func (s *session) welcome(response *licornev1.UpdateResponse) ([]*batch, error) {
 	at := stampOf(response)
 	if at.before(s.stamp) {
@@ -117,7 +117,7 @@ func (s *session) welcome(response *licornev1.UpdateResponse) ([]*batch, error) 
 	return append([]*batch(nil), s.kept...), nil
 }
 
-// send numbers a request and keeps it until the server has processed it.
+// send numbers a request, and retains it until the server has processed it.
 func (s *session) send(b *batch) {
 	s.number(b.request)
 	s.kept = append(s.kept, b)
@@ -127,23 +127,23 @@ func (s *session) send(b *batch) {
 	}
 }
 
-// number numbers a request that is not kept.
+// number numbers a request without retaining it.
 func (s *session) number(request *licornev1.UpdateRequest) {
 	s.sent++
 	request.Number = s.sent
 	s.acknowledge(request)
 }
 
-// acknowledge puts into a request the number up to which the responses have been dealt with.
+// acknowledge adds to a request the number of the last response that the handlers have processed.
 func (s *session) acknowledge(request *licornev1.UpdateRequest) {
 	s.acknowledged = s.consumed
 	request.Acknowledged = s.consumed
 }
 
-// accepts says whether to apply a response. Repeats and responses of an older session are dropped.
-// A gap is an error, and so is an acknowledgement of what was never sent. They make the next hello ask for
-// a new session: only a replay makes that good. A stamp above that of the welcome is an error too, as no
-// server sends it: the response was changed on the way, and is repeated when the session is resumed.
+// accepts returns false for a repetition, and for a response of an older session. It returns an error for a
+// gap, and for an acknowledgement of a request that was never sent; then the next hello requests a new
+// session, because only a replay restores the state. A stamp above that of the welcome is an error too, as no
+// server sends it: the response was corrupted, and is repeated when the session is resumed.
 func (s *session) accepts(response *licornev1.UpdateResponse) (bool, error) {
 	at := stampOf(response)
 	if at.before(s.stamp) {
@@ -172,7 +172,7 @@ func (s *session) accepts(response *licornev1.UpdateResponse) (bool, error) {
 	return true, nil
 }
 
-// consume notes that the responses of a session were dealt with up to that number.
+// consume records that the handlers have processed the responses of a session up to this number.
 func (s *session) consume(at stamp, number uint64) {
 	if at == s.stamp && number > s.consumed {
 		s.consumed = number
@@ -194,7 +194,7 @@ func (s *session) dropProcessed(number uint64) {
 	}
 }
 
-// popKept drops the oldest kept request and returns its number.
+// popKept drops the oldest retained request, and returns its number.
 func (s *session) popKept() uint64 {
 	oldest := s.kept[0]
 	s.kept[0] = nil

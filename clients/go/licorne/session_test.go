@@ -10,7 +10,7 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// A hello says who the RM is, what it wants, and how it registers.
+// A hello has the identity of the RM, its callbacks, and its registration.
 func TestHello(t *testing.T) {
 	server := serve(t)
 	run(t, server.address, func(config *licorne.Config, handlers *licorne.Handlers) {
@@ -38,7 +38,7 @@ func TestHello(t *testing.T) {
 	}
 }
 
-// What is told before the first session is in its replay, and what comes later follows it.
+// Items from before the first session are in its replay, and later items follow it.
 func TestReplayThenUpdates(t *testing.T) {
 	server := serve(t)
 	r := newRM(t, server.address)
@@ -77,8 +77,8 @@ func TestAnswers(t *testing.T) {
 	stream.awaitAcknowledged()
 }
 
-// A stream that breaks is resumed: what was not dealt with is sent again with its number, what was
-// queued meanwhile follows, and repeated responses are dropped.
+// After a broken stream the session is resumed: unprocessed requests are sent again with their numbers, items
+// queued meanwhile follow, and repeated responses are dropped.
 func TestResume(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -111,8 +111,7 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// A stream may break after any request: all of them arrive once, in order, over as many streams as
-// it takes.
+// A stream may break after any request: all requests arrive once, in order, over any number of streams.
 func TestResumeAnywhere(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)
@@ -123,7 +122,7 @@ func TestResumeAnywhere(t *testing.T) {
 		for i := range 5 {
 			r.asks(ask(fmt.Sprintf("k%d-%d", round, i)))
 		}
-		// Of this round the server reads one message, and has dealt with it or not.
+		// In this round the server reads one message, which it processes or not.
 		if read := stream.next().GetNumber(); round%2 == 0 {
 			base = read
 		}
@@ -162,7 +161,7 @@ func TestGap(t *testing.T) {
 	r.expect()
 }
 
-// A replay that the server finds incomplete is done again in a new session.
+// An incomplete replay is repeated in a new session.
 func TestIncompleteReplay(t *testing.T) {
 	server := serve(t)
 	r := newRM(t, server.address)
@@ -182,7 +181,7 @@ func TestIncompleteReplay(t *testing.T) {
 	r.ready()
 }
 
-// A stream that breaks within a replay is not resumed: the replay begins anew.
+// If a stream breaks within a replay, the session is not resumed: the replay begins again.
 func TestBrokenReplay(t *testing.T) {
 	server := serve(t)
 	r := newRM(t, server.address)
@@ -222,7 +221,7 @@ func TestOldSession(t *testing.T) {
 	r.expect("node n1 accepted")
 }
 
-// A welcome of an older epoch is refused, and the client tries again. Its hello names the newest.
+// A welcome of an older epoch is refused, and the client tries again. Its hello has the highest epoch.
 func TestOldWelcome(t *testing.T) {
 	server := serve(t)
 	r := run(t, server.address)

@@ -8,11 +8,11 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// ackEvery responses that were dealt with are acknowledged without delay. Fewer wait for ackDelay.
+// ackEvery is the number of processed responses that are acknowledged at once. Fewer wait for ackDelay.
 const ackEvery = 64
 
-// state is what outlives a stream. Its lock guards all of it but the channels. The handlers and the
-// network are never waited for while it is held.
+// state is the state of a client that outlives its streams. Its lock guards everything except the channels.
+// No goroutine waits for handlers or the network while it holds the lock.
 type state struct {
 	mu      sync.Mutex
 	log     *slog.Logger
@@ -21,22 +21,22 @@ type state struct {
 	out     outgoing
 	inbox   inbox
 	stats   Stats
-	// address is the one that is connected to.
+	// address is the address of the current stream or attempt.
 	address string
-	// wake tells the writer of the stream that it may have something to do.
+	// wake signals to the stream's writer that it may have something to send.
 	wake chan struct{}
 	// ready is closed at the end of the first replay, and at the end of the client.
 	ready chan struct{}
 	// leaving is closed when the caller ends the client.
 	leaving chan struct{}
-	// unregister says whether the goodbye asks the server to forget the RM.
+	// unregister is true if the goodbye asks the server to remove the RM.
 	unregister bool
-	// told says whether the server has heard the goodbye of the closing client, and forgotten whether
-	// that has asked it to forget the RM.
+	// told is true if the goodbye of the closing client has reached the server, and forgotten if that goodbye
+	// asked the server to remove the RM.
 	told, forgotten bool
-	// failure is what every call returns after the end; nil before.
+	// failure is the error that every call returns after the end; nil before.
 	failure error
-	// abort breaks off whatever the connection does; nil without one.
+	// abort cancels the connection; nil without a connection.
 	abort func()
 }
 
@@ -57,7 +57,7 @@ func newState(config Config, log *slog.Logger) *state {
 	return s
 }
 
-// wakeWriter makes the writer look for work. It never blocks.
+// wakeWriter wakes the writer. It never blocks.
 func (s *state) wakeWriter() {
 	select {
 	case s.wake <- struct{}{}:
@@ -65,9 +65,8 @@ func (s *state) wakeWriter() {
 	}
 }
 
-// update runs a change of the caller: `note` puts it into the cache and, if there is a session, into
-// the queue. It returns what has ended the client, if something has. It waits while too much is
-// queued.
+// update applies a change of the caller: note puts it into the cache and, if there is a session, into the
+// queue. It waits while too much is queued. It returns the error that has ended the client, if it has ended.
 func (s *state) update(note func(queue *packer)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -75,7 +74,7 @@ func (s *state) update(note func(queue *packer)) error {
 		return s.failure
 	}
 	if !s.out.open {
-		// The replay of the next session takes all from the cache.
+		// The next replay sends all items of the cache.
 		note(nil)
 		return nil
 	}
@@ -85,8 +84,8 @@ func (s *state) update(note func(queue *packer)) error {
 	}
 	for s.out.packer.bytes > s.out.limit && s.failure == nil {
 		if !s.out.streaming {
-			// No stream takes what is queued. The cache has everything, so the queue is given up for
-			// a replay.
+			// There is no stream to send the queued items. They are dropped, because the cache has them for a
+			// replay.
 			s.session.forget()
 			s.out.close()
 			return nil
@@ -99,9 +98,8 @@ func (s *state) update(note func(queue *packer)) error {
 	return s.failure
 }
 
-// answer queues an answer to a check, unless the session that asked has ended: nobody
-// waits for it then. It returns false if another session has begun since, whose replay was taken
-// before the answer.
+// answer queues an answer to a check, unless the session of the check has ended. It returns false if a new
+// session has begun since, whose replay was taken before the answer.
 func (s *state) answer(at stamp, answer queuedAnswer) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -115,7 +113,7 @@ func (s *state) answer(at stamp, answer queuedAnswer) bool {
 	return true
 }
 
-// dumped queues the answer to a wanted state dump, as `answer` does.
+// dumped queues the answer to a requested state dump, unless its session has ended.
 func (s *state) dumped(at stamp, dump *licornev1.StateDump) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -125,7 +123,7 @@ func (s *state) dumped(at stamp, dump *licornev1.StateDump) {
 	}
 }
 
-// consumed notes that the handlers have dealt with a delivery.
+// consumed records that the handlers have processed a delivery.
 func (s *state) consumed(d delivery) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,13 +132,13 @@ func (s *state) consumed(d delivery) {
 		return
 	}
 	s.session.consume(d.at, d.number)
-	// The first response starts the delay of the acknowledgement, the last one of many ends it.
+	// The first response starts the delay of the acknowledgement; a full batch ends it.
 	if due := s.session.unacknowledged(); due == 1 || due == ackEvery {
 		s.wakeWriter()
 	}
 }
 
-// live notes that the RM is scheduled. The lock is held.
+// live records that the server schedules the RM. The lock is held.
 func (s *state) live() {
 	select {
 	case <-s.ready:
@@ -149,8 +147,8 @@ func (s *state) live() {
 	}
 }
 
-// leave makes the stream say goodbye when all that is queued now is sent, and opens no further one. Without a
-// stream nothing is waited for.
+// leave makes the stream send a goodbye after all queued requests, and prevents further streams. Without a
+// stream it waits for nothing.
 func (s *state) leave(unregister bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +176,7 @@ func (s *state) isLeaving() bool {
 	}
 }
 
-// end notes that there will be no further stream. The first call counts, with its reason.
+// end ends the client permanently. Only the first call counts, with its reason.
 func (s *state) end(failure error, last func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,27 +1,27 @@
 package licorne
 
-// Stats are counters of a client since New, and what waits now.
+// Stats has counts since New, and the present sizes of queues and the cache.
 type Stats struct {
-	// Streams counts the tries to open a stream.
+	// Streams is the number of attempts to open a stream.
 	Streams uint64
-	// Resumed counts the sessions that went on where a stream broke.
+	// Resumed is the number of resumptions of a session.
 	Resumed uint64
-	// Replayed counts the replays that the server found complete, the first one included.
+	// Replayed is the number of complete replays, including the first.
 	Replayed uint64
-	// Sent counts the messages written to the stream.
+	// Sent is the number of messages written to streams.
 	Sent uint64
-	// SentItems counts the nodes, applications, asks, removals and answers to notices in them.
+	// SentItems is the number of nodes, applications, asks, removals and answers to notices in these messages.
 	SentItems uint64
-	// Received counts the messages read from the stream.
+	// Received is the number of messages read from streams.
 	Received uint64
-	// Checks counts the predicate checks and preemption checks that came up.
+	// Checks is the number of predicate checks and preemption checks that were begun or skipped.
 	Checks uint64
-	// Unanswered counts those that were not answered, because their deadline had passed.
+	// Unanswered is the number of checks that were skipped because their deadline had passed.
 	Unanswered uint64
-	// OutgoingItems and OutgoingBytes say how much waits to be sent.
+	// OutgoingItems and OutgoingBytes are the number and size of items that wait to be sent.
 	OutgoingItems, OutgoingBytes int
-	// IncomingItems says how many items wait for the handlers.
+	// IncomingItems is the number of received items that wait for the handlers.
 	IncomingItems int
-	// Nodes, Applications, Asks and Allocations say what a replay would tell the server.
+	// Nodes, Applications, Asks and Allocations are the numbers of items that a replay would send.
 	Nodes, Applications, Asks, Allocations int
 }

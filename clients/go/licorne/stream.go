@@ -16,60 +16,58 @@ import (
 )
 
 const (
-	// welcomeTime is how long a server may take to answer a hello.
+	// welcomeTime is the time in which a server must answer a hello.
 	welcomeTime = 30 * time.Second
-	// grace is how long a server may take to end a stream after our goodbye.
+	// grace is the time in which a server must end a stream after the client's goodbye.
 	grace = 5 * time.Second
-	// silence is how many heartbeats of the server may be missed before it counts as gone.
+	// silence is the number of heartbeat intervals without a response after which the server counts as lost.
 	silence = 3
-	// usualHeartbeat and usualItems count where a welcome says nothing.
+	// usualHeartbeat and usualItems apply if the welcome has no values.
 	usualHeartbeat = 30 * time.Second
 	usualItems     = 1000
 )
 
 type call = grpc.BidiStreamingClient[licornev1.UpdateRequest, licornev1.UpdateResponse]
 
-// lostError says why a stream broke, where that is not a status of gRPC.
+// lostError is the reason why a stream broke, if it is not a gRPC status.
 type lostError string
 
 func (e lostError) Error() string { return string(e) }
 
-// stream is one RPC of the session: hello, welcome, replay or resumption, and then both directions
-// at once. One goroutine reads and one writes, each for as long as the stream lasts.
+// stream is one call of Session.Update: a hello, a welcome, a replay or resumption, and then messages in both
+// directions. One goroutine reads and one writes, both for the lifetime of the stream.
 type stream struct {
 	state     *state
 	callbacks *callbacks
-	// addresses learn of other members. The state's lock guards them.
+	// addresses gets the addresses of other members. The state's lock guards it.
 	addresses *addresses
 	call      call
-	// cancel breaks the call off, with the reason.
+	// cancel cancels the call, with a reason.
 	cancel    context.CancelCauseFunc
 	heartbeat time.Duration
 	maxItems  int
-	// repeats are the requests of former streams that a resumption sends again.
+	// repeats has the requests of earlier streams to send again after a resumption.
 	repeats []*batch
-	// replay is what is to be told first; nil if the session was resumed, and after its end.
+	// replay is the replay to send first; nil if the session was resumed, and after the replay.
 	replay *replay
-	// readingSince is when the wait for a response began, in nanoseconds since welcomedAt; -1 while
-	// there is none.
+	// readingSince is the start of the wait for a response, in nanoseconds since welcomedAt; -1 without a
+	// wait.
 	readingSince atomic.Int64
-	// over says that the stream is ending, so that the reader waits for nothing. The state's lock
-	// guards it.
+	// over is true once the stream is ending, so that the reader no longer waits. The state's lock guards it.
 	over bool
-	// drained is how long to stay away, as a server that is about to stop says; -1 if it does not.
+	// drained is the wait requested by a server that is about to stop; -1 without such a request.
 	drained atomic.Int64
-	// goodbyeSaid and goodbyeHeard say who has said goodbye.
+	// goodbyeSaid is true once the client has sent a goodbye, and goodbyeHeard once the server has.
 	goodbyeSaid, goodbyeHeard atomic.Bool
-	// unregistering says whether our goodbye asks the server to forget the RM. The state's lock guards
-	// it.
+	// unregistering is true if the client's goodbye asks to remove the RM. The state's lock guards it.
 	unregistering bool
 	// readDone is closed when the reader has ended, with readError as the reason.
 	readDone  chan struct{}
 	readError error
 
-	// welcomedAt is when the server welcomed us; zero before.
+	// welcomedAt is the time of the welcome; zero before.
 	welcomedAt time.Time
-	// redirect is the address that the server sent us to; empty if it welcomed us itself.
+	// redirect is the address to which the server redirects the client; empty without a redirect.
 	redirect string
 }
 
@@ -84,8 +82,8 @@ func newStream(
 	return st
 }
 
-// run uses the stream to its end. It returns nil after a goodbye of either side or a redirect, and
-// otherwise why the stream broke.
+// run uses the stream until it ends. It returns nil after a goodbye of either side or a redirect, and
+// otherwise the reason why the stream broke.
 func (st *stream) run(ctx context.Context) error {
 	err := st.talk(ctx)
 	var own lostError
@@ -120,15 +118,15 @@ func (st *stream) talk(ctx context.Context) error {
 	return st.end(st.write())
 }
 
-// end lets the server end the stream after the last write, or breaks it off. It returns why the stream
-// ended.
+// end lets the server end the stream after the last write, or cancels the call. It returns the reason for the
+// end of the stream.
 func (st *stream) end(writeError error) error {
 	st.state.mu.Lock()
 	st.over = true
 	st.state.inbox.changed.Broadcast()
 	st.state.mu.Unlock()
 	if writeError == nil || errors.Is(writeError, io.EOF) {
-		// A write that finds the stream broken does not know why. The reader does.
+		// A failed write does not have the reason why the stream broke; the reader has it.
 		writeError = nil
 		st.awaitEnd()
 	}
@@ -146,7 +144,7 @@ func (st *stream) end(writeError error) error {
 	}
 }
 
-// awaitEnd gives the server time to end the stream.
+// awaitEnd waits at most grace for the server to end the stream.
 func (st *stream) awaitEnd() {
 	timer := time.NewTimer(grace)
 	defer timer.Stop()
@@ -164,7 +162,7 @@ func (st *stream) greet() (*licornev1.UpdateResponse, error) {
 	st.state.mu.Lock()
 	hello := st.state.session.hello()
 	st.state.mu.Unlock()
-	// A write that fails says only that the stream has ended; the read says why.
+	// A failed write only means that the stream has ended; the read has the reason.
 	if err := st.call.Send(hello); err != nil && !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -208,15 +206,15 @@ func (st *stream) begin(response *licornev1.UpdateResponse) error {
 		}
 		return nil
 	}
-	// The snapshot has everything that is queued. Later changes are sent after it.
+	// The snapshot includes all queued items. Later changes are sent after the replay.
 	s.out.clear()
 	st.callbacks.begin()
 	st.replay = s.cache.snapshot()
 	return nil
 }
 
-// watchSilence breaks the stream off when the server has fallen silent. It does not count as silence
-// that the handlers are too slow for the reader.
+// watchSilence cancels the stream if the server is silent. Time in which the reader waits for slow handlers
+// does not count.
 func (st *stream) watchSilence(ctx context.Context) *time.Timer {
 	var timer *time.Timer
 	ready := make(chan struct{})
@@ -254,7 +252,7 @@ func (st *stream) read() {
 	}
 }
 
-// take applies a response, and waits for room for the next one.
+// take applies a response, and waits while the inbox is full.
 func (st *stream) take(response *licornev1.UpdateResponse) error {
 	s := st.state
 	s.mu.Lock()
@@ -291,7 +289,7 @@ func (st *stream) take(response *licornev1.UpdateResponse) error {
 func (st *stream) drain(drain *licornev1.Drain) {
 	retryAfter := time.Duration(drain.GetRetryAfterMilliseconds()) * time.Millisecond
 	st.drained.Store(int64(retryAfter))
-	// What comes later waits for the next stream.
+	// Later items wait for the next stream.
 	st.state.out.seal()
 	st.state.log.Info("the server is about to stop", "reason", drain.GetReason(), "retry_after", retryAfter)
 	st.callbacks.session(SessionChange{

@@ -9,30 +9,30 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 )
 
-// Tags of applications and asks that tell the scheduler what the published messages have no fields for.
+// Tags of applications and asks, for properties for which the published messages have no fields.
 const (
-	// TagRuntime has whole seconds that an allocation runs: a promise that nothing enforces.
+	// TagRuntime has the expected runtime in whole seconds, which is not enforced.
 	TagRuntime = "licorne/runtime"
-	// TagStartBy has the latest wanted start, in unix seconds.
+	// TagStartBy has the latest desired start, in unix seconds.
 	TagStartBy = "licorne/start-by"
-	// TagTopology has the level inside one domain of which a gang is placed, and whether it must be.
+	// TagTopology has a level: the gang is placed inside one domain of it, either always or if possible.
 	TagTopology = "licorne/topology"
 	// TagSlice has size and level of the slices of a gang.
 	TagSlice = "licorne/slice"
 	// TagGangMin has the number of members with which an elastic gang starts.
 	TagGangMin = "licorne/gang-min"
-	// TagGangMax has the most members of an elastic gang.
+	// TagGangMax has the maximum number of members of an elastic gang.
 	TagGangMax = "licorne/gang-max"
 	// TagGangStep has the number of members by which an elastic gang grows and shrinks.
 	TagGangStep = "licorne/gang-step"
-	// TagCheckpoint has the time up to which the work of a running allocation is kept, in unix seconds. To say
-	// it, send the allocation again, with the tag and otherwise as it is, or call Client.Checkpoint. A replay
-	// repeats the last one.
+	// TagCheckpoint has the time up to which the work of a running allocation is saved, in unix seconds. To
+	// report it, send the allocation again with the tag and otherwise unchanged, or call Client.Checkpoint. A
+	// replay repeats the last one.
 	TagCheckpoint = "licorne/checkpoint"
-	// TagLostWork says the same by the whole seconds of work that would be lost now.
+	// TagLostWork is an alternative to TagCheckpoint: the whole seconds of work that would be lost now.
 	TagLostWork = "licorne/lost-work"
-	// TagStarted has the time at which a running allocation began, in unix seconds: its resource manager knows it
-	// after a restart. It is not in the future.
+	// TagStarted has the start of a running allocation, in unix seconds, for reports after a restart. It must
+	// not be in the future.
 	TagStarted = "licorne/started"
 )
 
@@ -42,33 +42,33 @@ const (
 	maxSlice   = 100_000
 	maxLevel   = 256
 	maxMembers = 100_000
-	// maxDigits is how many digits of whole seconds the server reads.
+	// maxDigits is the maximum number of digits of whole seconds that the server accepts.
 	maxDigits = 10
 )
 
-// Tags are those of new applications and asks by their meaning. What is zero says nothing. A tag of an ask
-// wins over that of its application.
+// Tags has the values of tags for a new application or ask; zero values set no tags. A tag of an ask
+// overrides the tag of its application.
 type Tags struct {
-	// Runtime is in whole seconds.
+	// Runtime is the expected runtime, in whole seconds.
 	Runtime time.Duration
-	// StartBy is rounded down to a second.
+	// StartBy is the latest desired start, rounded down to a second.
 	StartBy time.Time
-	// Topology is for applications that are gangs.
+	// Topology is only for gangs.
 	Topology Topology
-	// Slice is for applications that are gangs.
+	// Slice is only for gangs.
 	Slice Slice
-	// Elastic is for applications without placeholders.
+	// Elastic is only for applications without placeholders.
 	Elastic Elastic
 }
 
-// Topology keeps a gang inside one domain of a level, which is the name of a node attribute.
+// Topology places a gang inside one domain of a level, which is the name of a node attribute.
 type Topology struct {
 	Level string
-	// Preferred lets the gang run where no domain of the level takes it.
+	// Preferred also allows other placements, if the gang fits into no domain of the level.
 	Preferred bool
 }
 
-// Slice cuts a gang into parts of Size members, each inside one domain of Level.
+// Slice divides a gang into slices of Size members, each inside one domain of Level.
 type Slice struct {
 	Size  int
 	Level string
@@ -76,16 +76,16 @@ type Slice struct {
 
 // Elastic makes an application an elastic gang: its asks with a task group are the members.
 type Elastic struct {
-	// Min members start together.
+	// Min is the number of members that start together.
 	Min int
-	// Max is the most members; 0 for any number.
+	// Max is the maximum number of members; 0 for no limit.
 	Max int
-	// Step is the number of members by which it grows and shrinks; 0 for 1.
+	// Step is the number of members by which the gang grows and shrinks; 0 means 1.
 	Step int
 }
 
-// OnApplication sets the tags of an application before it is sent. Other tags stay. With an error, which
-// is an *InvalidError, nothing is set.
+// OnApplication sets the tags of an application before it is sent; other tags are retained. If it returns an
+// error, which is an *InvalidError, it has set nothing.
 func (t Tags) OnApplication(application *si.AddApplicationRequest) error {
 	texts, err := t.texts()
 	if err != nil {
@@ -95,8 +95,8 @@ func (t Tags) OnApplication(application *si.AddApplicationRequest) error {
 	return nil
 }
 
-// OnAsk sets the tags of an ask before it is sent, as OnApplication does. Topology, Slice and Elastic are
-// not for asks.
+// OnAsk sets the tags of an ask before it is sent, like OnApplication. Topology, Slice and Elastic must not
+// be set.
 func (t Tags) OnAsk(ask *si.Allocation) error {
 	if t.Topology != (Topology{}) {
 		return invalid("Topology", shown(t.Topology.Level), "it is for the application of a gang, not for an ask")
@@ -115,7 +115,7 @@ func (t Tags) OnAsk(ask *si.Allocation) error {
 	return nil
 }
 
-// joined is a copy of a map with more in it, or the map itself if there is nothing more.
+// joined returns a copy of a map with more entries, or the map itself if there are none to add.
 func joined(tags, more map[string]string) map[string]string {
 	if len(more) == 0 {
 		return tags
@@ -130,7 +130,7 @@ func joined(tags, more map[string]string) map[string]string {
 	return together
 }
 
-// texts are the tags as they are sent.
+// texts returns the tags as they are sent.
 func (t Tags) texts() (map[string]string, error) {
 	texts := map[string]string{}
 	if t.Runtime != 0 {
@@ -171,7 +171,7 @@ func (t Tags) texts() (map[string]string, error) {
 	return texts, nil
 }
 
-// in adds the tags of an elastic gang.
+// in adds the tags of an elastic gang to texts.
 func (e Elastic) in(texts map[string]string) error {
 	if e == (Elastic{}) {
 		return nil
@@ -195,7 +195,7 @@ func (e Elastic) in(texts map[string]string) error {
 	return nil
 }
 
-// unixSeconds is a time in unix seconds, rounded down, or the error that names its field.
+// unixSeconds returns a time in unix seconds, rounded down; an error names the field.
 func unixSeconds(field string, at time.Time) (int64, error) {
 	unix := at.Unix()
 	if unix < 1 || unix > maxUnix {
@@ -204,8 +204,8 @@ func unixSeconds(field string, at time.Time) (int64, error) {
 	return unix, nil
 }
 
-// checkpointIn is up to when work is kept, as the tags of an allocation say it at the time `now`, both in
-// unix seconds; 0 if they do not say it.
+// checkpointIn returns the time up to which work is saved, by the tags of an allocation at the time now, both
+// in unix seconds; 0 without such tags.
 func checkpointIn(tags map[string]string, now int64) (int64, *InvalidError) {
 	if text, said := tags[TagCheckpoint]; said {
 		return wholeSeconds(TagCheckpoint, text, 1)
@@ -221,7 +221,7 @@ func checkpointIn(tags map[string]string, now int64) (int64, *InvalidError) {
 	return max(1, now-lost), nil
 }
 
-// wholeSeconds reads a tag as the server does, which refuses all else.
+// wholeSeconds parses a tag with the same rules as the server.
 func wholeSeconds(tag, text string, lowest uint64) (int64, *InvalidError) {
 	seconds, err := strconv.ParseUint(text, 10, 64)
 	if err != nil || len(text) > maxDigits || seconds < lowest {

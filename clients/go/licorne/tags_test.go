@@ -11,8 +11,8 @@ import (
 
 var started = time.Unix(1_700_000_000, 500)
 
-// TestTagsAreWrittenAsTheServerReadsThem has all tags, beside those that are there, on copies: an
-// application and an ask of the caller may share a map with others.
+// TestTagsAreWrittenAsTheServerReadsThem sets all tags, in addition to existing ones, on copies of the maps,
+// which the caller's items may share.
 func TestTagsAreWrittenAsTheServerReadsThem(t *testing.T) {
 	shared := map[string]string{"namespace": "default"}
 	application := &si.AddApplicationRequest{Tags: shared}
@@ -46,7 +46,7 @@ func TestTagsAreWrittenAsTheServerReadsThem(t *testing.T) {
 	}
 }
 
-// TestNoTagsChangeNothing keeps the map of an item that gets no tag, even a nil one.
+// TestNoTagsChangeNothing checks that an item without new tags keeps its map, even a nil one.
 func TestNoTagsChangeNothing(t *testing.T) {
 	ask := &si.Allocation{}
 	if err := (Tags{}).OnAsk(ask); err != nil || ask.AllocationTags != nil {
@@ -54,7 +54,7 @@ func TestNoTagsChangeNothing(t *testing.T) {
 	}
 }
 
-// TestBadTagsAreRefused names the field and the value of each that the server would not understand.
+// TestBadTagsAreRefused checks the field and the value of each tag that the server would refuse.
 func TestBadTagsAreRefused(t *testing.T) {
 	for field, tags := range map[string]Tags{
 		"Runtime":        {Runtime: 1500 * time.Millisecond},

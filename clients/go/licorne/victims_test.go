@@ -9,13 +9,13 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// judgingVictims makes an RM answer preemption checks, too.
+// judgingVictims makes an RM answer preemption checks.
 func judgingVictims(judge func(*licornev1.PreemptionCheck) map[string]int) options {
 	return func(_ *licorne.Config, handlers *licorne.Handlers) { handlers.JudgeVictims = judge }
 }
 
-// victims is a preemption check for k1 with the nodes n1, n2 and so on. Each has three victims, and a
-// start index of its own.
+// victims returns a preemption check for k1 with the nodes n1, n2 and so on, each with three victims and its
+// own start index.
 func victims(id uint64, starts ...int32) *licornev1.PreemptionCheck {
 	check := &licornev1.PreemptionCheck{Id: id, AllocationKey: "k1", ApplicationId: "a1", DeadlineMilliseconds: 60_000}
 	for i, start := range starts {
@@ -52,8 +52,8 @@ func (s *scriptedStream) needs() []string {
 
 func acceptAll(*licornev1.PredicateCheck) map[string]string { return nil }
 
-// The hello says that victims are judged. The nodes that the function names are answered with the last
-// victim that has to go, where the check allows that; all others are refused.
+// The hello requests preemption checks. The answer has the function's nodes with the last victim to be
+// stopped, if the check allows that index; all other nodes are refused.
 func TestVictimsAreJudged(t *testing.T) {
 	for _, inOrder := range []bool{false, true} {
 		t.Run(fmt.Sprintf("in_order=%v", inOrder), func(t *testing.T) {
@@ -76,7 +76,7 @@ func TestVictimsAreJudged(t *testing.T) {
 	}
 }
 
-// An RM that does not judge victims says so.
+// Without the handler the hello requests no preemption checks.
 func TestVictimsAreNotJudged(t *testing.T) {
 	server := serve(t)
 	run(t, server.address, judging(false, acceptAll))
@@ -91,8 +91,8 @@ func TestVictimsAreNotJudged(t *testing.T) {
 	}
 }
 
-// Checks of both kinds are judged in the order of the server and answered in that order. One whose
-// deadline has passed is left out and counted.
+// Checks of both kinds are decided and answered in the order of the server. A check after its deadline is
+// skipped and counted.
 func TestChecksOfBothKinds(t *testing.T) {
 	server := serve(t)
 	var judged []string

@@ -7,10 +7,10 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// ackDelay is how long responses wait to be acknowledged that are fewer than ackEvery.
+// ackDelay is the time after which fewer than ackEvery processed responses are acknowledged.
 const ackDelay = 50 * time.Millisecond
 
-// write sends the replay or the repeats, then what is queued, until a goodbye or the end of the
+// write sends the replay or the repeated requests, then queued requests, until a goodbye or the end of the
 // stream.
 func (st *stream) write() error {
 	if err := st.writeReplay(); err != nil {
@@ -62,7 +62,7 @@ func (st *stream) writeReplay() error {
 	return err
 }
 
-// sending numbers a request that is written now. The lock is held.
+// sending numbers and counts a request that is about to be written. The lock is held.
 func (s *state) sending(b *batch) {
 	s.session.send(b)
 	s.stats.Sent++
@@ -78,9 +78,9 @@ func (st *stream) repeat(b *batch) error {
 	return st.call.Send(b.request)
 }
 
-// next is what to send next; nil if there is nothing, or if it is left to be joined for so long. After a
-// timeout it is an acknowledgement or a heartbeat at the least. Nothing follows the last one, a goodbye,
-// which comes after what is sealed.
+// next returns the request to send next; nil if there is none, or if it is held for more items for the
+// duration hold. After a timeout it is at least an acknowledgement or a heartbeat. The last request is a
+// goodbye, which is sent after all sealed requests.
 func (st *stream) next(timedOut bool) (request *licornev1.UpdateRequest, last bool, hold time.Duration) {
 	s := st.state
 	s.mu.Lock()
@@ -114,7 +114,7 @@ func (st *stream) next(timedOut bool) (request *licornev1.UpdateRequest, last bo
 	return request, last, 0
 }
 
-// goodbye is the last request of a stream. It is numbered, and never sent again.
+// goodbye returns the last request of a stream. It is numbered, but never sent again.
 func (st *stream) goodbye() *licornev1.UpdateRequest {
 	st.unregistering = st.state.isLeaving() && st.state.unregister
 	message := &licornev1.UpdateRequest_Goodbye{Goodbye: &licornev1.Goodbye{Unregister: st.unregistering}}
@@ -123,8 +123,8 @@ func (st *stream) goodbye() *licornev1.UpdateRequest {
 	return request
 }
 
-// idle waits for work, or until a hold is over. It says whether the time for an acknowledgement or a
-// heartbeat came first, and whether the stream is over.
+// idle waits for something to send, or until the end of hold. It returns whether an acknowledgement or a
+// heartbeat is due first, and whether the stream is over.
 func (st *stream) idle(timer *time.Timer, hold time.Duration) (timedOut, over bool) {
 	patience := hold
 	if patience == 0 {
@@ -138,7 +138,7 @@ func (st *stream) idle(timer *time.Timer, hold time.Duration) (timedOut, over bo
 	timer.Reset(patience)
 	select {
 	case <-st.state.wake:
-		// Whoever else is about to say something says it now, so that it leaves in one message.
+		// Let other goroutines queue their items now, so that they are sent in one message.
 		runtime.Gosched()
 		return false, false
 	case <-timer.C:

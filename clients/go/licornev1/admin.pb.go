@@ -75,19 +75,19 @@ type GetConfigurationResponse struct {
 	// Upper-case hex SHA-256 of the text.
 	Checksum    string            `protobuf:"bytes,4,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	ExtraConfig map[string]string `protobuf:"bytes,5,rep,name=extra_config,json=extraConfig,proto3" json:"extra_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Rises by one with each configuration that comes into force for the RM; the first is 1.
+	// Number of the revision: rises by one with each configuration of the RM, from 1.
 	Revision uint64 `protobuf:"varint,6,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Who brought it: "registration", "rm", "operator", "file", "built-in" or "rollback".
+	// Source of the revision: "registration", "rm", "operator", "file", "built-in" or "rollback".
 	Source string `protobuf:"bytes,7,opt,name=source,proto3" json:"source,omitempty"`
-	// When it came into force, in nanoseconds since 1970.
+	// Time of the revision, in nanoseconds since 1970.
 	Time int64 `protobuf:"varint,8,opt,name=time,proto3" json:"time,omitempty"`
-	// Who applied it, and why.
+	// Caller that applied it, and reason.
 	By      string `protobuf:"bytes,9,opt,name=by,proto3" json:"by,omitempty"`
 	Comment string `protobuf:"bytes,10,opt,name=comment,proto3" json:"comment,omitempty"`
-	// The applied revision in whose place it came into force, because that could not be used any more
-	// when the RM registered; the comment says why. 0 for none.
+	// The applied revision that this one replaced because it was no longer valid when the RM registered; the
+	// comment has the reason. 0 for none.
 	InsteadOf uint64 `protobuf:"varint,11,opt,name=instead_of,json=insteadOf,proto3" json:"instead_of,omitempty"`
-	// Whether the RM is registered now. If not, this comes into force when it registers.
+	// True if the RM is registered. Otherwise the revision comes into force when it registers.
 	Registered    bool `protobuf:"varint,12,opt,name=registered,proto3" json:"registered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -210,9 +210,9 @@ func (x *GetConfigurationResponse) GetRegistered() bool {
 type ValidateConfigurationRequest struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Config string                 `protobuf:"bytes,1,opt,name=config,proto3" json:"config,omitempty"`
-	// Also refuse what otherwise gives a warning.
+	// True to treat warnings as problems.
 	Strict bool `protobuf:"varint,2,opt,name=strict,proto3" json:"strict,omitempty"`
-	// An RM: `changes` has the difference from the configuration in force for it.
+	// The RM with whose configuration in force the text is compared; empty for no comparison.
 	CompareRmId   string `protobuf:"bytes,3,opt,name=compare_rm_id,json=compareRmId,proto3" json:"compare_rm_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -272,16 +272,16 @@ func (x *ValidateConfigurationRequest) GetCompareRmId() string {
 type ValidateConfigurationResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Allowed bool                   `protobuf:"varint,1,opt,name=allowed,proto3" json:"allowed,omitempty"`
-	// All problems, a line each; empty when allowed.
+	// All problems, one per line; empty if allowed.
 	Reason   string                  `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
 	Problems []*ConfigurationProblem `protobuf:"bytes,3,rep,name=problems,proto3" json:"problems,omitempty"`
 	Warnings []string                `protobuf:"bytes,4,rep,name=warnings,proto3" json:"warnings,omitempty"`
 	Checksum string                  `protobuf:"bytes,5,opt,name=checksum,proto3" json:"checksum,omitempty"`
-	// Whether there was a comparison: an RM was named, and both texts are valid.
+	// True if the texts were compared: an RM is named, and both texts are valid.
 	Compared bool `protobuf:"varint,6,opt,name=compared,proto3" json:"compared,omitempty"`
-	// Partitions and queues that differ. The list ends at 1,000 entries, or at 1 MiB.
+	// Partitions and queues that differ; at most 1,000 entries or 1 MiB.
 	Changes []*ConfigurationChange `protobuf:"bytes,7,rep,name=changes,proto3" json:"changes,omitempty"`
-	// How many there are in all.
+	// Number of all differences.
 	ChangeCount   uint32 `protobuf:"varint,8,opt,name=change_count,json=changeCount,proto3" json:"change_count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -373,14 +373,14 @@ func (x *ValidateConfigurationResponse) GetChangeCount() uint32 {
 	return 0
 }
 
-// A partition or queue that one of two configurations has, or both with different values.
+// A partition or queue that only one of two configurations has, or both with different values.
 type ConfigurationChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "partition default", "queue root.a"; "queue [default]root.a" where there are several partitions.
+	// "partition default", "queue root.a", or with several partitions "queue [default]root.a".
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// "added", "removed" or "changed".
 	Change string `protobuf:"bytes,2,opt,name=change,proto3" json:"change,omitempty"`
-	// By name: "max", "submit acl", "placement rule 1", …; empty texts for no value.
+	// The changed values by name: "max", "submit acl", "placement rule 1", …; an empty text means no value.
 	Values        []*PlannedValue `protobuf:"bytes,3,rep,name=values,proto3" json:"values,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -437,7 +437,7 @@ func (x *ConfigurationChange) GetValues() []*PlannedValue {
 	return nil
 }
 
-// One thing wrong. Line and column count from 1; 0 where no place is to blame.
+// One problem. Line and column count from 1; they are 0 if the problem has no position.
 type ConfigurationProblem struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -506,18 +506,17 @@ func (x *ConfigurationProblem) GetColumn() uint32 {
 	return 0
 }
 
-// A configuration that is refused is the error INVALID_ARGUMENT, its problems in the error's details.
+// For a refused configuration the error is INVALID_ARGUMENT, with the problems in its details.
 type UpdateConfigurationRequest struct {
 	state       protoimpl.MessageState `protogen:"open.v1"`
 	RmId        string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	PolicyGroup string                 `protobuf:"bytes,2,opt,name=policy_group,json=policyGroup,proto3" json:"policy_group,omitempty"`
 	Config      string                 `protobuf:"bytes,3,opt,name=config,proto3" json:"config,omitempty"`
 	ExtraConfig map[string]string      `protobuf:"bytes,4,rep,name=extra_config,json=extraConfig,proto3" json:"extra_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// The revision that the change was made from. If another one is in force the error is ABORTED with
-	// the reason STALE_REVISION, ErrorInfo's metadata has `revision`, and nothing is touched. 0: whatever
-	// is in force is replaced.
+	// The revision on which the change is based. If another one is in force, the error is ABORTED with the
+	// reason STALE_REVISION and the metadata `revision`, and nothing is changed. 0 to replace any revision.
 	BaseRevision uint64 `protobuf:"varint,5,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
-	// Why, for the history; 1,024 bytes at most.
+	// Reason, for the history; at most 1,024 bytes.
 	Comment       string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -597,15 +596,15 @@ func (x *UpdateConfigurationRequest) GetComment() string {
 
 type UpdateConfigurationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: the checksum was that of the running configuration and no queue was touched. If an operator
-	// applies it, it is a new revision all the same, unless it was applied already.
+	// False if the checksum is that of the configuration in force: no queue was changed. A text that an
+	// operator applies is nevertheless a new revision, unless an operator applied it before.
 	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Checksum string `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
-	// The revision that is in force now.
+	// The revision in force.
 	Revision uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Whether that is so after a restart of the server as well: it has a state directory.
+	// True if the revision survives a restart of the server, which then has a state directory.
 	Persistent bool `protobuf:"varint,4,opt,name=persistent,proto3" json:"persistent,omitempty"`
-	// Whether the RM is registered now. If not, this comes into force when it registers.
+	// True if the RM is registered. Otherwise the revision comes into force when it registers.
 	Registered    bool `protobuf:"varint,5,opt,name=registered,proto3" json:"registered,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -679,10 +678,9 @@ func (x *UpdateConfigurationResponse) GetRegistered() bool {
 type ListConfigurationsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// Whether the texts are wanted. They are left out from the one that would make the answer larger
-	// than 4 MiB.
+	// True to include the texts, as long as the answer does not exceed 4 MiB.
 	WithConfig bool `protobuf:"varint,2,opt,name=with_config,json=withConfig,proto3" json:"with_config,omitempty"`
-	// Only this revision; 0 for all that are kept.
+	// Only this revision; 0 for all retained revisions.
 	Revision      uint64 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -790,11 +788,11 @@ type ConfigurationRevision struct {
 	// As in GetConfigurationResponse.
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
 	Time   int64  `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
-	// Who applied it: the name in a certificate, of a token, or the address.
+	// Caller that applied it: the name of its certificate or token, or its address.
 	By      string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	Comment string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
 	Config  string `protobuf:"bytes,7,opt,name=config,proto3" json:"config,omitempty"`
-	// The extra configuration that was in force with it; it comes with the text.
+	// The extra configuration that was in force with the text; included only with it.
 	ExtraConfig map[string]string `protobuf:"bytes,8,rep,name=extra_config,json=extraConfig,proto3" json:"extra_config,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// As in GetConfigurationResponse.
 	InsteadOf     uint64 `protobuf:"varint,9,opt,name=instead_of,json=insteadOf,proto3" json:"instead_of,omitempty"`
@@ -898,7 +896,7 @@ func (x *ConfigurationRevision) GetInsteadOf() uint64 {
 type RollBackConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// The revision whose text is wanted; 0 for the one before the one in force.
+	// The revision to apply; 0 for the one before the revision in force.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// As in UpdateConfigurationRequest.
 	BaseRevision  uint64 `protobuf:"varint,3,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
@@ -1080,15 +1078,15 @@ func (*GetBudgetsRequest) Descriptor() ([]byte, []int) {
 
 type GetBudgetsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The YAML text in force; empty if there never were budgets.
+	// The YAML text in force; empty if no budgets were ever set.
 	Budgets string `protobuf:"bytes,1,opt,name=budgets,proto3" json:"budgets,omitempty"`
-	// Rises by one with each change; 0 if there never were budgets.
+	// Rises by one with each change; 0 if no budgets were ever set.
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Who brought it: "operator" or "file".
+	// Source of the text: "operator" or "file".
 	Source string `protobuf:"bytes,3,opt,name=source,proto3" json:"source,omitempty"`
-	// When it came into force, in nanoseconds since 1970.
+	// Time of the last change, in nanoseconds since 1970.
 	Time int64 `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
-	// Who applied it, and why.
+	// Caller that applied it, and reason.
 	By            string `protobuf:"bytes,5,opt,name=by,proto3" json:"by,omitempty"`
 	Comment       string `protobuf:"bytes,6,opt,name=comment,proto3" json:"comment,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1167,7 +1165,7 @@ func (x *GetBudgetsResponse) GetComment() string {
 	return ""
 }
 
-// Budgets that are refused are the error INVALID_ARGUMENT, their problems in the error's details.
+// For refused budgets the error is INVALID_ARGUMENT, with the problems in its details.
 type UpdateBudgetsRequest struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Budgets string                 `protobuf:"bytes,1,opt,name=budgets,proto3" json:"budgets,omitempty"`
@@ -1231,7 +1229,7 @@ func (x *UpdateBudgetsRequest) GetComment() string {
 
 type UpdateBudgetsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: the text was in force already.
+	// False if the text is already in force.
 	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Revision uint64 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`
 	// As in UpdateConfigurationResponse.
@@ -1302,7 +1300,7 @@ func (x *UpdateBudgetsResponse) GetWarnings() []string {
 type ReleaseBudgetRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// Why, for the audit log; 1,024 bytes at most.
+	// Reason, for the audit log; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1354,7 +1352,7 @@ func (x *ReleaseBudgetRequest) GetMessage() string {
 
 type ReleaseBudgetResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Budgets of which the RM held something.
+	// Number of budgets of which the RM held a part.
 	Budgets       uint32 `protobuf:"varint,1,opt,name=budgets,proto3" json:"budgets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1397,11 +1395,11 @@ func (x *ReleaseBudgetResponse) GetBudgets() uint32 {
 	return 0
 }
 
-// A file that cannot be used is the error INVALID_ARGUMENT, and no RM is touched. Without `--config` the
-// error is FAILED_PRECONDITION with the reason NO_CONFIGURATION_FILE.
+// For an invalid file the error is INVALID_ARGUMENT, and no RM is changed. Without `--config` it is
+// FAILED_PRECONDITION with the reason NO_CONFIGURATION_FILE.
 type ReloadConfigurationRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Why, for the audit log; 1,024 bytes at most.
+	// Reason, for the audit log; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,1,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1446,15 +1444,15 @@ func (x *ReloadConfigurationRequest) GetMessage() string {
 
 type ReloadConfigurationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: the file has not changed.
+	// False if the file has not changed.
 	Changed  bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Checksum string `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	// The result for each RM that runs the file's configuration.
 	Rms []*ReloadedRm `protobuf:"bytes,3,rep,name=rms,proto3" json:"rms,omitempty"`
-	// Whether the `--budgets` file brought other budgets. It is read with the `--config` file, and alone
-	// where there is none.
+	// True if the `--budgets` file has changed. It is read with the `--config` file, or alone if there is no
+	// `--config`.
 	BudgetsChanged bool `protobuf:"varint,4,opt,name=budgets_changed,json=budgetsChanged,proto3" json:"budgets_changed,omitempty"`
-	// Members that did not answer in time, by their names: the answer lacks their part.
+	// Names of members that did not answer in time: the answer lacks their part.
 	MissingMembers []string `protobuf:"bytes,5,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -1530,7 +1528,7 @@ type ReloadedRm struct {
 	RmId     string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	Changed  bool                   `protobuf:"varint,2,opt,name=changed,proto3" json:"changed,omitempty"`
 	Revision uint64                 `protobuf:"varint,3,opt,name=revision,proto3" json:"revision,omitempty"`
-	// Why the RM keeps its former configuration; empty if it does not.
+	// The reason why the RM keeps its former configuration; empty if it does not.
 	Refusal       string `protobuf:"bytes,4,opt,name=refusal,proto3" json:"refusal,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1655,33 +1653,33 @@ func (x *PlanConfigurationRequest) GetBaseRevision() uint64 {
 	return 0
 }
 
-// Lists end at 1,000 entries; the counts are of all.
+// Each list has at most 1,000 entries; `counts` counts all.
 type PlanConfigurationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The revision that the plan was made from.
+	// The revision on which the plan is based.
 	BaseRevision uint64   `protobuf:"varint,1,opt,name=base_revision,json=baseRevision,proto3" json:"base_revision,omitempty"`
 	Checksum     string   `protobuf:"bytes,2,opt,name=checksum,proto3" json:"checksum,omitempty"`
 	Warnings     []string `protobuf:"bytes,3,rep,name=warnings,proto3" json:"warnings,omitempty"`
-	// False: the configuration is that in force.
+	// False if the configuration is already in force.
 	Changed bool `protobuf:"varint,4,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Whether all immediate effects are included. False if there were too many to compute.
+	// True if all effects up to the horizon are included, false if there are too many to compute.
 	Complete bool            `protobuf:"varint,5,opt,name=complete,proto3" json:"complete,omitempty"`
 	Queues   []*PlannedQueue `protobuf:"bytes,6,rep,name=queues,proto3" json:"queues,omitempty"`
 	// Limits that users or groups would exceed.
 	ExceededLimits []*ExceededLimit `protobuf:"bytes,7,rep,name=exceeded_limits,json=exceededLimits,proto3" json:"exceeded_limits,omitempty"`
-	// Asks that wait now and would be allocated.
+	// Waiting asks that would be placed.
 	Placed []*PlannedAsk `protobuf:"bytes,8,rep,name=placed,proto3" json:"placed,omitempty"`
-	// Asks that a check would stop that does not stop them now.
+	// Asks that a check would block that does not block them now.
 	Blocked []*PlannedAsk    `protobuf:"bytes,9,rep,name=blocked,proto3" json:"blocked,omitempty"`
 	Victims []*PlannedVictim `protobuf:"bytes,10,rep,name=victims,proto3" json:"victims,omitempty"`
-	// Values that the text does not give.
+	// Values in force that the text does not specify.
 	Defaults []*DefaultedValue `protobuf:"bytes,11,rep,name=defaults,proto3" json:"defaults,omitempty"`
 	Counts   *PlanCounts       `protobuf:"bytes,12,opt,name=counts,proto3" json:"counts,omitempty"`
-	// How many seconds the plan looks ahead: as long as delays of preemption make asks and queues wait,
-	// 3,600 at most.
+	// Number of seconds that the plan looks ahead: as long as preemption delays let asks and queues wait, at
+	// most 3,600.
 	HorizonSeconds float64 `protobuf:"fixed64,13,opt,name=horizon_seconds,json=horizonSeconds,proto3" json:"horizon_seconds,omitempty"`
-	// Why nothing is scheduled for the RM at present, as in Rm. The plan is not complete then: it has none
-	// of the effects after the end of these holds.
+	// The reasons why nothing is scheduled for the RM now, as in Partition. The plan is then incomplete: it
+	// lacks the effects after the end of these holds.
 	Holds         []string `protobuf:"bytes,14,rep,name=holds,proto3" json:"holds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1823,13 +1821,12 @@ type PlanCounts struct {
 	Blocked        uint32                 `protobuf:"varint,4,opt,name=blocked,proto3" json:"blocked,omitempty"`
 	Victims        uint32                 `protobuf:"varint,5,opt,name=victims,proto3" json:"victims,omitempty"`
 	Defaults       uint32                 `protobuf:"varint,6,opt,name=defaults,proto3" json:"defaults,omitempty"`
-	// Of the queues: those that would drain, and those that would have more above their maximum than
-	// they have now.
+	// Number of queues that would drain, and of those that would exceed their maximum by more than now.
 	QueuesDraining uint32 `protobuf:"varint,7,opt,name=queues_draining,json=queuesDraining,proto3" json:"queues_draining,omitempty"`
 	QueuesOverMax  uint32 `protobuf:"varint,8,opt,name=queues_over_max,json=queuesOverMax,proto3" json:"queues_over_max,omitempty"`
-	// Of the exceeded limits: those that would be exceeded by more than now.
+	// Number of exceeded limits that would be exceeded by more than now.
 	NewlyExceeded uint32 `protobuf:"varint,9,opt,name=newly_exceeded,json=newlyExceeded,proto3" json:"newly_exceeded,omitempty"`
-	// Of the blocked asks: those that no check stops now.
+	// Number of blocked asks that no check blocks now.
 	NewlyBlocked  uint32 `protobuf:"varint,10,opt,name=newly_blocked,json=newlyBlocked,proto3" json:"newly_blocked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1942,12 +1939,12 @@ type PlannedQueue struct {
 	Path      string                 `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	// "added", "draining", "removed" or "changed".
 	Change string `protobuf:"bytes,3,opt,name=change,proto3" json:"change,omitempty"`
-	// The changed values, by name: "max", "guaranteed", "property priority.offset", …; before and after.
+	// The changed values by name ("max", "guaranteed", "property priority.offset", …), before and after.
 	Values []*PlannedValue `protobuf:"bytes,4,rep,name=values,proto3" json:"values,omitempty"`
-	// What it has allocated beyond its new maximum.
+	// Allocated amounts above the new maximum.
 	OverMax      map[string]int64 `protobuf:"bytes,5,rep,name=over_max,json=overMax,proto3" json:"over_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Applications uint32           `protobuf:"varint,6,opt,name=applications,proto3" json:"applications,omitempty"`
-	// What it has allocated beyond its maximum now.
+	// Allocated amounts above the present maximum.
 	OverMaxBefore map[string]int64 `protobuf:"bytes,7,rep,name=over_max_before,json=overMaxBefore,proto3" json:"over_max_before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2096,7 +2093,7 @@ type ExceededLimit struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	Queue     string                 `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
-	// One of them is set.
+	// Either `user` or `group` is set.
 	User         string           `protobuf:"bytes,3,opt,name=user,proto3" json:"user,omitempty"`
 	Group        string           `protobuf:"bytes,4,opt,name=group,proto3" json:"group,omitempty"`
 	Used         map[string]int64 `protobuf:"bytes,5,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -2104,7 +2101,7 @@ type ExceededLimit struct {
 	Applications uint32           `protobuf:"varint,7,opt,name=applications,proto3" json:"applications,omitempty"`
 	// 0 for no limit.
 	MaxApplications uint32 `protobuf:"varint,8,opt,name=max_applications,json=maxApplications,proto3" json:"max_applications,omitempty"`
-	// Whether it is exceeded now as well, by at least as much.
+	// True if the limit is already exceeded by at least as much.
 	Already       bool `protobuf:"varint,9,opt,name=already,proto3" json:"already,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2209,15 +2206,15 @@ type PlannedAsk struct {
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Queue         string                 `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
-	// The node on which it would be placed; empty for none.
+	// The node on which the ask would be placed; empty for none.
 	NodeId string `protobuf:"bytes,5,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// The check that would stop it, as in Explain; empty codes for none.
+	// Code and message of the check that would block the ask, as in Explain; empty for none.
 	Code    string `protobuf:"bytes,6,opt,name=code,proto3" json:"code,omitempty"`
 	Message string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
-	// The code of the check that stops it now.
+	// Code of the check that blocks the ask now; empty for none.
 	CodeBefore string           `protobuf:"bytes,8,opt,name=code_before,json=codeBefore,proto3" json:"code_before,omitempty"`
 	Resource   map[string]int64 `protobuf:"bytes,9,rep,name=resource,proto3" json:"resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// After how many seconds it would be placed; 0: at once.
+	// Seconds after which the ask would be placed; 0 for at once.
 	Seconds       float64 `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2332,11 +2329,11 @@ type PlannedVictim struct {
 	NodeId        string                 `protobuf:"bytes,5,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	// "guarantee", "fair-share", "required-node" or "quota", as in Preemption, or "partition-removed".
 	Rule string `protobuf:"bytes,6,opt,name=rule,proto3" json:"rule,omitempty"`
-	// The ask that it would make room for; empty for "quota" and "partition-removed".
+	// The ask that would use the resources; empty for "quota" and "partition-removed".
 	ForApplicationId string           `protobuf:"bytes,7,opt,name=for_application_id,json=forApplicationId,proto3" json:"for_application_id,omitempty"`
 	ForAllocationKey string           `protobuf:"bytes,8,opt,name=for_allocation_key,json=forAllocationKey,proto3" json:"for_allocation_key,omitempty"`
 	Resource         map[string]int64 `protobuf:"bytes,9,rep,name=resource,proto3" json:"resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// After how many seconds the RM would be asked to stop it; 0: at once.
+	// Seconds after which the RM would be asked to stop the victim; 0 for at once.
 	Seconds       float64 `protobuf:"fixed64,10,opt,name=seconds,proto3" json:"seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2449,7 +2446,7 @@ type DefaultedValue struct {
 	Path  string `protobuf:"bytes,2,opt,name=path,proto3" json:"path,omitempty"`
 	Name  string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Value string `protobuf:"bytes,4,opt,name=value,proto3" json:"value,omitempty"`
-	// Where it comes from: "default", or the path of the queue that it is inherited from.
+	// Source of the value: "default", or the path of the queue from which it is inherited.
 	Origin        string `protobuf:"bytes,5,opt,name=origin,proto3" json:"origin,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2523,12 +2520,12 @@ func (x *DefaultedValue) GetOrigin() string {
 type PlanSubmissionRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// As the RM would send it. Its partition is that of the asks as well.
+	// The application as the RM would send it. Its partition also applies to the asks.
 	Application *si.AddApplicationRequest `protobuf:"bytes,2,opt,name=application,proto3" json:"application,omitempty"`
-	// Its asks; 1,000 at most.
+	// The asks of the application; at most 1,000.
 	Asks []*si.Allocation `protobuf:"bytes,3,rep,name=asks,proto3" json:"asks,omitempty"`
-	// Application and asks as a text in YAML or JSON instead, of 2 MiB at most. One that cannot be read is
-	// the error INVALID_ARGUMENT, its problems in the error's details.
+	// Instead of both: a text in YAML or JSON with application and asks, at most 2 MiB. For an invalid text the
+	// error is INVALID_ARGUMENT, with the problems in its details.
 	Text          string `protobuf:"bytes,4,opt,name=text,proto3" json:"text,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2594,18 +2591,18 @@ func (x *PlanSubmissionRequest) GetText() string {
 
 type PlanSubmissionResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Whether the application would be accepted.
+	// True if the application would be accepted.
 	Accepted bool `protobuf:"varint,1,opt,name=accepted,proto3" json:"accepted,omitempty"`
-	// Why not.
+	// The reason why it would be rejected; empty if it would be accepted.
 	Rejection string `protobuf:"bytes,2,opt,name=rejection,proto3" json:"rejection,omitempty"`
-	// The normalized name.
+	// The normalized name of the partition.
 	Partition string `protobuf:"bytes,3,opt,name=partition,proto3" json:"partition,omitempty"`
-	// The queue that placement rules choose.
+	// The queue that placement rules would choose.
 	Queue string `protobuf:"bytes,4,opt,name=queue,proto3" json:"queue,omitempty"`
-	// The rule that chose it: "fixed", "provided", …; "default" for root.default if no rule gives a queue;
-	// empty if the application named it and there are no rules.
+	// The rule that would choose it: "fixed", "provided", …; "default" if none does, for root.default; empty if
+	// there are no rules, for the requested queue.
 	Rule string `protobuf:"bytes,5,opt,name=rule,proto3" json:"rule,omitempty"`
-	// All asks, in order; those that would wait have the code and message of the check that stops them.
+	// All asks, in order; an ask that would wait has code and message of the check that blocks it.
 	Asks []*PlannedAsk `protobuf:"bytes,6,rep,name=asks,proto3" json:"asks,omitempty"`
 	// Allocations that would be stopped for this application.
 	Victims []*PlannedVictim `protobuf:"bytes,7,rep,name=victims,proto3" json:"victims,omitempty"`
@@ -2796,14 +2793,14 @@ func (x *PlanStartRequest) GetAllocationKey() string {
 
 type PlanStartResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Each lets the ask start by itself; empty if nothing that was tried does.
+	// Each trial is enough to let the ask start; empty if no trial succeeded.
 	Trials []*StartTrial `protobuf:"bytes,1,rep,name=trials,proto3" json:"trials,omitempty"`
-	// False if the time for a trial was over: there may be other changes.
+	// False if the time limit of the trials was reached: there may be others.
 	Complete bool `protobuf:"varint,2,opt,name=complete,proto3" json:"complete,omitempty"`
-	// Why nothing was tried, as no copy is made now; empty if there were trials.
+	// The reason why no copy could be made for trials; empty if there were trials.
 	NotTried string `protobuf:"bytes,3,opt,name=not_tried,json=notTried,proto3" json:"not_tried,omitempty"`
-	// What the checks lack, if nothing was tried: not confirmed, as other asks may take it. Its `message` has
-	// the present amounts, too.
+	// Without trials: the changes that the checks demand. They are not confirmed, because other asks may use
+	// what they free. The `message` also has the present amounts.
 	Advice        *StartTrial `protobuf:"bytes,4,opt,name=advice,proto3" json:"advice,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2867,20 +2864,20 @@ func (x *PlanStartResponse) GetAdvice() *StartTrial {
 	return nil
 }
 
-// Changes with which the ask started on the copy.
+// Changes after which the ask started on the copy.
 type StartTrial struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the order of the checks that stopped it; empty if it starts without any.
+	// The changes in the order of the checks that blocked the ask; empty if it starts without changes.
 	Changes []*StartChange `protobuf:"bytes,1,rep,name=changes,proto3" json:"changes,omitempty"`
-	// The node on which it started; empty for a new one.
+	// The node on which the ask started; empty for a new node.
 	NodeId string `protobuf:"bytes,2,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// Asks that started before it.
+	// Number of asks that started before it.
 	Others uint32 `protobuf:"varint,3,opt,name=others,proto3" json:"others,omitempty"`
-	// All this in one sentence.
+	// The trial in one sentence.
 	Message string `protobuf:"bytes,4,opt,name=message,proto3" json:"message,omitempty"`
-	// Allocations that are stopped for it: then it does not start at once.
+	// Number of allocations that have to be stopped for the ask, which then does not start at once.
 	Stopped uint32 `protobuf:"varint,5,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	// True if its RM, which judges nodes for it, was not asked.
+	// True if the ask has predicates, about which the RM was not asked.
 	Unasked       bool `protobuf:"varint,6,opt,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2960,18 +2957,18 @@ func (x *StartTrial) GetUnasked() bool {
 
 type StartChange struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "maximum": `holder` may have `amounts`. "running": `count` applications may run there. "freed-node":
-	// the `count` allocations on node `name`, of size `amounts`, end. "new-node": there is one more node of
-	// size `amounts`, otherwise like node `name`. "alone": the `count` other asks of the partition do not wait.
+	// "maximum": the maximum of `holder` is `amounts`. "running": `count` applications may run there.
+	// "freed-node": the `count` allocations on node `name` end, which have the size `amounts`. "new-node": one
+	// more node of size `amounts`, otherwise like node `name`. "alone": without the `count` other waiting asks.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// "queue", or "user" or "group" with its `name` in the queue `path`; empty otherwise.
+	// "queue", or "user" or "group" with this `name`, in the queue `path`; empty for other kinds.
 	Holder string `protobuf:"bytes,2,opt,name=holder,proto3" json:"holder,omitempty"`
 	Name   string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	Path   string `protobuf:"bytes,4,opt,name=path,proto3" json:"path,omitempty"`
-	// In bytes, milli-cores or counts.
+	// Amounts in bytes, milli-cores or counts.
 	Amounts map[string]int64 `protobuf:"bytes,5,rep,name=amounts,proto3" json:"amounts,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Count   uint64           `protobuf:"varint,6,opt,name=count,proto3" json:"count,omitempty"`
-	// The present amounts of the maximum, or of node `name` if that is too small.
+	// The present maximum, or the present capacity of node `name` if that is too small.
 	Before        map[string]int64 `protobuf:"bytes,7,rep,name=before,proto3" json:"before,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3063,7 +3060,7 @@ type SetNodeSchedulableRequest struct {
 	Partition   string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	NodeId      string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
 	Schedulable bool   `protobuf:"varint,4,opt,name=schedulable,proto3" json:"schedulable,omitempty"`
-	// Why, for people; 1,024 bytes at most.
+	// Reason, for people; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3136,9 +3133,9 @@ func (x *SetNodeSchedulableRequest) GetMessage() string {
 
 type SetNodeSchedulableResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: nothing changed.
+	// False if nothing has changed.
 	Changed bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Allocations on the node, which continue.
+	// Number of allocations on the node, which run on.
 	Allocations   uint32 `protobuf:"varint,2,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3194,10 +3191,10 @@ type DrainNodeRequest struct {
 	// The bare or normalized name; empty for `default`.
 	Partition string `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	NodeId    string `protobuf:"bytes,3,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// Seconds until the last allocation is stopped, evenly; 0 for all at once. At most 7 days. Absent:
-	// none is stopped, and the drain is over when the last has ended.
+	// Seconds until the last allocation is stopped, at most 7 days; the stops are spread evenly. 0 stops all
+	// at once. If absent none is stopped, and the drain ends with the last allocation.
 	DeadlineSeconds *uint32 `protobuf:"varint,4,opt,name=deadline_seconds,json=deadlineSeconds,proto3,oneof" json:"deadline_seconds,omitempty"`
-	// Why, for people; 1,024 bytes at most.
+	// Reason, for people; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3270,8 +3267,8 @@ func (x *DrainNodeRequest) GetMessage() string {
 
 type DrainNodeResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Allocations that will be stopped, and those that stay: foreign ones, and those of asks that require
-	// the node.
+	// Numbers of allocations that will be stopped, and of those that are exempt: foreign allocations, and
+	// allocations that require the node.
 	Allocations   uint32 `protobuf:"varint,1,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	Exempt        uint32 `protobuf:"varint,2,opt,name=exempt,proto3" json:"exempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3328,7 +3325,7 @@ type HoldApplicationRequest struct {
 	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	Held          bool                   `protobuf:"varint,4,opt,name=held,proto3" json:"held,omitempty"`
-	// Why, for people; 1,024 bytes at most.
+	// Reason, for people; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3401,9 +3398,9 @@ func (x *HoldApplicationRequest) GetMessage() string {
 
 type HoldApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: nothing changed.
+	// False if nothing has changed.
 	Changed bool `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
-	// Pending asks, and allocations, which continue.
+	// Numbers of pending asks, and of allocations, which run on.
 	Asks          uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
 	Allocations   uint32 `protobuf:"varint,3,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3466,14 +3463,14 @@ type ChangeApplicationRequest struct {
 	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
-	// The priority of all its asks, later ones included, in place of their own.
+	// The priority of all its present and later asks, in place of their own; absent for no change.
 	Priority *int32 `protobuf:"varint,4,opt,name=priority,proto3,oneof" json:"priority,omitempty"`
-	// Gives each ask its own priority again.
+	// True to restore the own priority of each ask.
 	ResetPriority bool `protobuf:"varint,5,opt,name=reset_priority,json=resetPriority,proto3" json:"reset_priority,omitempty"`
-	// The leaf that it is moved to; empty to leave it. Refused with FAILED_PRECONDITION if the application
-	// has allocations, and if the queue would not accept it.
+	// The leaf to which it is moved; empty for no move. The error is FAILED_PRECONDITION if the application has
+	// allocations, or if the queue would not accept it.
 	Queue string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Why, for people; 1,024 bytes at most.
+	// Reason, for people; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,7,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3560,7 +3557,7 @@ func (x *ChangeApplicationRequest) GetMessage() string {
 
 type ChangeApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: nothing changed.
+	// False if nothing has changed.
 	Changed          bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Queue            string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	OperatorPriority *int32 `protobuf:"varint,3,opt,name=operator_priority,json=operatorPriority,proto3,oneof" json:"operator_priority,omitempty"`
@@ -3624,7 +3621,7 @@ type StopApplicationRequest struct {
 	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	Partition     string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
-	// Sent to the RM; 1,024 bytes at most.
+	// Reason that is sent to the RM; at most 1,024 bytes.
 	Reason        string `protobuf:"bytes,4,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3690,7 +3687,7 @@ func (x *StopApplicationRequest) GetReason() string {
 
 type StopApplicationResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Allocations that the RM was asked to stop, and asks that were dropped.
+	// Numbers of allocations that the RM was asked to stop, and of dropped asks.
 	Allocations   uint32 `protobuf:"varint,1,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	Asks          uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3747,7 +3744,7 @@ type SetQueueStoppedRequest struct {
 	Partition string                 `protobuf:"bytes,2,opt,name=partition,proto3" json:"partition,omitempty"`
 	Queue     string                 `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	Stopped   bool                   `protobuf:"varint,4,opt,name=stopped,proto3" json:"stopped,omitempty"`
-	// Why, for people; 1,024 bytes at most.
+	// Reason, for people; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3821,7 +3818,7 @@ func (x *SetQueueStoppedRequest) GetMessage() string {
 type SetQueueStoppedResponse struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Changed bool                   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
-	// The state that the queue has now.
+	// The new state of the queue.
 	State         string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3873,7 +3870,7 @@ func (x *SetQueueStoppedResponse) GetState() string {
 
 type GetLogLevelsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// RMs in a page of `wanted`: at most 100; 0 means 100.
+	// Number of RMs in a page of `wanted`, at most 100; 0 means 100.
 	PageSize      uint32 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,2,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3926,17 +3923,18 @@ func (x *GetLogLevelsRequest) GetPageToken() string {
 
 type GetLogLevelsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The level of each logger that has one of its own; the empty name is that of all others. Every page
-	// has all of them.
+	// The level of each logger that has its own; the empty name is for all other loggers. Every page has all
+	// levels.
 	Levels map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Who set them, by logger; a level of the server's own setting is not here. Every page has all of them.
+	// The operator that set each level, by logger; levels from the server's settings are absent. Every page has
+	// all marks.
 	Marks map[string]*OperatorMark `protobuf:"bytes,5,rep,name=marks,proto3" json:"marks,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Levels that RMs want by their extra configurations, a page of them in order of their ids. They count if
-	// no level was set.
+	// A page of the levels that RMs request in their extra configurations, by id of the RM. They apply if no
+	// level was set.
 	Wanted []*WantedLogLevels `protobuf:"bytes,2,rep,name=wanted,proto3" json:"wanted,omitempty"`
 	// The `page_token` of the next page; empty on the last one.
 	NextPageToken string `protobuf:"bytes,3,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Members that did not answer in time, by their names: the answer lacks their part.
+	// Names of members that did not answer in time: the answer lacks their part.
 	MissingMembers []string `protobuf:"bytes,4,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -4007,7 +4005,7 @@ func (x *GetLogLevelsResponse) GetMissingMembers() []string {
 	return nil
 }
 
-// The levels that an RM wants; the empty name is that of all others.
+// The levels that an RM requests, by logger; the empty name is for all other loggers.
 type WantedLogLevels struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	RmId          string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
@@ -4062,11 +4060,11 @@ func (x *WantedLogLevels) GetLevels() map[string]string {
 
 type SetLogLevelRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A logger and those below it, such as "core.scheduler"; empty for all others.
+	// A logger, such as "core.scheduler", whose children are included; empty for the default level.
 	Logger string `protobuf:"bytes,1,opt,name=logger,proto3" json:"logger,omitempty"`
 	// "debug", "info", "warning" or "error"; empty removes the logger's own level.
 	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
-	// Why, for people; 1,024 bytes at most.
+	// Reason, for people; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4125,9 +4123,9 @@ func (x *SetLogLevelRequest) GetMessage() string {
 
 type SetLogLevelResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The levels of the member that was called.
+	// The levels of the called member.
 	Levels map[string]string `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Members that did not answer in time, by their names: their levels may be unchanged.
+	// Names of members that did not answer in time: their levels may be unchanged.
 	MissingMembers []string `protobuf:"bytes,2,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -4179,7 +4177,7 @@ func (x *SetLogLevelResponse) GetMissingMembers() []string {
 
 type DumpStateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: all RMs.
+	// The RM; empty for all RMs.
 	RmId          string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4269,9 +4267,9 @@ func (x *DumpStateResponse) GetJson() []byte {
 type ForgetRmRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// Remove it even if it has running allocations. They are not stopped, and not counted any more.
+	// True to remove the RM even if it has allocations. They are not stopped, but no longer counted.
 	Force bool `protobuf:"varint,2,opt,name=force,proto3" json:"force,omitempty"`
-	// Why, for the audit log; 1,024 bytes at most.
+	// Reason, for the audit log; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4402,14 +4400,14 @@ func (*ListMembersRequest) Descriptor() ([]byte, []int) {
 
 type ListMembersResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In order of their names; then members that are gone: for ten minutes, or until they are back, and as long
-	// as an RM that no other has taken belongs to them.
+	// By name; then members that are gone. They are listed for ten minutes, and longer as long as they own an
+	// RM that no other member has taken over.
 	Members []*Member `protobuf:"bytes,1,rep,name=members,proto3" json:"members,omitempty"`
-	// RMs that no member serves at present; a member serves them when they connect.
+	// RMs that no member serves until they connect.
 	Unowned []*MemberRm `protobuf:"bytes,2,rep,name=unowned,proto3" json:"unowned,omitempty"`
 	// The id of the member that answers.
 	Me string `protobuf:"bytes,3,opt,name=me,proto3" json:"me,omitempty"`
-	// Why members and RMs may be out of date: the store does not answer; empty if they are not.
+	// The reason why the answer may be out of date, such as a store that does not answer; empty if it is not.
 	Problem       string `protobuf:"bytes,4,opt,name=problem,proto3" json:"problem,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4476,22 +4474,22 @@ func (x *ListMembersResponse) GetProblem() string {
 // A member of the deployment.
 type Member struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The id of this run of the member; it changes with a restart.
+	// The id of the member, which changes with every start.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Its name; its id if it was gone before the member that answers has started.
+	// Its name, or its id if it was gone before the answering member started.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Where its gRPC services and its HTTP services are reached.
+	// Addresses of its gRPC and HTTP services.
 	Address string `protobuf:"bytes,3,opt,name=address,proto3" json:"address,omitempty"`
 	Http    string `protobuf:"bytes,4,opt,name=http,proto3" json:"http,omitempty"`
 	Version string `protobuf:"bytes,5,opt,name=version,proto3" json:"version,omitempty"`
 	// "active", "draining" or "gone".
 	State string `protobuf:"bytes,6,opt,name=state,proto3" json:"state,omitempty"`
-	// Since when it is in that state, in nanoseconds since 1970; 0 if unknown.
+	// Begin of this state, in nanoseconds since 1970; 0 if unknown.
 	Since int64 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`
-	// CPU that its RMs used over the last minutes, in cores.
+	// Average CPU of its RMs over the last minutes, in cores.
 	Load float64     `protobuf:"fixed64,8,opt,name=load,proto3" json:"load,omitempty"`
 	Rms  []*MemberRm `protobuf:"bytes,9,rep,name=rms,proto3" json:"rms,omitempty"`
-	// Who drained it, and why.
+	// Operator that drained it, and reason; empty if it is not drained.
 	DrainedBy     string `protobuf:"bytes,10,opt,name=drained_by,json=drainedBy,proto3" json:"drained_by,omitempty"`
 	DrainedWhy    string `protobuf:"bytes,11,opt,name=drained_why,json=drainedWhy,proto3" json:"drained_why,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4605,14 +4603,14 @@ func (x *Member) GetDrainedWhy() string {
 	return ""
 }
 
-// An RM and its owner's epoch.
+// An RM and the epoch of its owner.
 type MemberRm struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	Epoch uint64                 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
-	// CPU over the last minutes, in cores.
+	// Average CPU over the last minutes, in cores.
 	Load float64 `protobuf:"fixed64,3,opt,name=load,proto3" json:"load,omitempty"`
-	// The last time that a member gave it to another, in nanoseconds since 1970; 0 for none.
+	// Time of its last move between members, in nanoseconds since 1970; 0 for none.
 	Moved         int64 `protobuf:"varint,4,opt,name=moved,proto3" json:"moved,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4678,11 +4676,11 @@ func (x *MemberRm) GetMoved() int64 {
 
 type DrainMemberRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name or the id of a member.
+	// Name or id of a member.
 	Member string `protobuf:"bytes,1,opt,name=member,proto3" json:"member,omitempty"`
-	// False ends the drain.
+	// False to end the drain.
 	Drain bool `protobuf:"varint,2,opt,name=drain,proto3" json:"drain,omitempty"`
-	// Why, for people; 1,024 bytes at most.
+	// Reason, for people; at most 1,024 bytes.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4741,10 +4739,10 @@ func (x *DrainMemberRequest) GetMessage() string {
 
 type DrainMemberResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// False: nothing changed.
+	// False if nothing has changed.
 	Changed bool   `protobuf:"varint,1,opt,name=changed,proto3" json:"changed,omitempty"`
 	Name    string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// RMs that it has now.
+	// Number of RMs that the member still owns.
 	Rms           uint32 `protobuf:"varint,3,opt,name=rms,proto3" json:"rms,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -49,67 +49,67 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Changes what the core does. All but reading and planning is for operators only where callers have
-// identities, and leaves a line in the log that names the caller.
+// Operators' calls. If callers have identities, only operators may make the calls that change something. Each
+// of these calls is logged with its caller.
 //
-// Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
-// owner of the RM that is named.
+// If several members share the RMs, each member accepts calls for all RMs, and forwards them to the owner of
+// the named RM.
 type AdminClient interface {
 	GetConfiguration(ctx context.Context, in *GetConfigurationRequest, opts ...grpc.CallOption) (*GetConfigurationResponse, error)
 	ValidateConfiguration(ctx context.Context, in *ValidateConfigurationRequest, opts ...grpc.CallOption) (*ValidateConfigurationResponse, error)
-	// An RM may update its own.
+	// Puts a configuration into force. An RM may update its own.
 	UpdateConfiguration(ctx context.Context, in *UpdateConfigurationRequest, opts ...grpc.CallOption) (*UpdateConfigurationResponse, error)
-	// The configurations that were in force, the latest first.
+	// The revisions of the configuration, the latest first.
 	ListConfigurations(ctx context.Context, in *ListConfigurationsRequest, opts ...grpc.CallOption) (*ListConfigurationsResponse, error)
-	// Applies the text of an earlier revision, as a new one.
+	// Applies the text of an earlier revision as a new revision.
 	RollBackConfiguration(ctx context.Context, in *RollBackConfigurationRequest, opts ...grpc.CallOption) (*RollBackConfigurationResponse, error)
-	// Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
-	// each with its own file; if one refuses its file the error is that one's, and others may have read
+	// Reads the server's `--config` file again, and applies it to the RMs that run it. Every member reads its
+	// own file; if one refuses its file, the call fails with that error, and other members may have applied
 	// theirs.
 	ReloadConfiguration(ctx context.Context, in *ReloadConfigurationRequest, opts ...grpc.CallOption) (*ReloadConfigurationResponse, error)
-	// The budgets over RMs that are in force: their text, and where it comes from.
+	// The text and the source of the budgets over RMs in force.
 	GetBudgets(ctx context.Context, in *GetBudgetsRequest, opts ...grpc.CallOption) (*GetBudgetsResponse, error)
 	// Replaces all budgets.
 	UpdateBudgets(ctx context.Context, in *UpdateBudgetsRequest, opts ...grpc.CallOption) (*UpdateBudgetsResponse, error)
-	// Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
+	// Frees the parts of budgets that an RM holds. While a member serves the RM, the error is
 	// FAILED_PRECONDITION with the reason RM_SERVED.
 	ReleaseBudget(ctx context.Context, in *ReleaseBudgetRequest, opts ...grpc.CallOption) (*ReleaseBudgetResponse, error)
-	// The members that share the RMs of the deployment, and the RMs of each. A server without coordination
-	// answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+	// The members that share the RMs of the deployment, and the RMs of each. Without coordination, the error of
+	// this call and of DrainMember is FAILED_PRECONDITION with the reason NO_COORDINATION.
 	ListMembers(ctx context.Context, in *ListMembersRequest, opts ...grpc.CallOption) (*ListMembersResponse, error)
-	// Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
-	// member, also after a restart.
+	// Drains a member, which then hands its RMs over to others and accepts none, or ends the drain. A drain
+	// applies to the member's name, even after a restart.
 	DrainMember(ctx context.Context, in *DrainMemberRequest, opts ...grpc.CallOption) (*DrainMemberResponse, error)
-	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
+	// The effects of a configuration if it were applied now, computed on a copy: nothing is changed.
 	PlanConfiguration(ctx context.Context, in *PlanConfigurationRequest, opts ...grpc.CallOption) (*PlanConfigurationResponse, error)
-	// The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed.
+	// The queue and nodes of an application if it were submitted now, computed on a copy: nothing is changed.
 	PlanSubmission(ctx context.Context, in *PlanSubmissionRequest, opts ...grpc.CallOption) (*PlanSubmissionResponse, error)
-	// What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+	// Changes that would let a waiting ask start at once. Each was tried successfully on a copy: nothing is
 	// changed.
 	PlanStart(ctx context.Context, in *PlanStartRequest, opts ...grpc.CallOption) (*PlanStartResponse, error)
-	// Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
-	// as well: a node is schedulable if both allow it.
+	// Cordons a node, so that it accepts no new allocations, or ends the cordon. A node is schedulable only if
+	// its RM allows it too.
 	SetNodeSchedulable(ctx context.Context, in *SetNodeSchedulableRequest, opts ...grpc.CallOption) (*SetNodeSchedulableResponse, error)
-	// Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
-	// then. Node.drain has the progress; SetNodeSchedulable ends it.
+	// Cordons a node until it is empty. With a deadline, the RM is asked to stop the allocations one after
+	// another until then. Node.drain has the progress; SetNodeSchedulable ends the drain.
 	DrainNode(ctx context.Context, in *DrainNodeRequest, opts ...grpc.CallOption) (*DrainNodeResponse, error)
-	// Holds an application, or resumes it. No ask of a held application is allocated; allocations continue.
+	// Holds an application, or resumes it. Asks of a held application are not placed; its allocations run on.
 	HoldApplication(ctx context.Context, in *HoldApplicationRequest, opts ...grpc.CallOption) (*HoldApplicationResponse, error)
-	// Gives an application another priority or, while it has no allocations, another queue.
+	// Changes the priority of an application or, while it has no allocations, its queue.
 	ChangeApplication(ctx context.Context, in *ChangeApplicationRequest, opts ...grpc.CallOption) (*ChangeApplicationResponse, error)
-	// Ends an application: it fails, and its RM is asked to stop its allocations.
+	// Fails an application: its RM is asked to stop all its allocations.
 	StopApplication(ctx context.Context, in *StopApplicationRequest, opts ...grpc.CallOption) (*StopApplicationResponse, error)
-	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-	// no application is accepted; allocations continue.
+	// Stops a queue and its descendants, or starts them again. A stopped queue accepts no applications, and its
+	// asks are not placed; its allocations run on.
 	SetQueueStopped(ctx context.Context, in *SetQueueStoppedRequest, opts ...grpc.CallOption) (*SetQueueStoppedResponse, error)
-	// The levels of the member that is called, and those that the RMs of all members want.
+	// The log levels of the called member, and the levels that the RMs of all members request.
 	GetLogLevels(ctx context.Context, in *GetLogLevelsRequest, opts ...grpc.CallOption) (*GetLogLevelsResponse, error)
-	// Sets the level in all members. With a state directory or a store it outlives the server.
+	// Sets a log level in all members. With a state directory or a store it survives a restart.
 	SetLogLevel(ctx context.Context, in *SetLogLevelRequest, opts ...grpc.CallOption) (*SetLogLevelResponse, error)
 	// The JSON document of `/debug/fullstatedump`, in pieces.
 	DumpState(ctx context.Context, in *DumpStateRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[DumpStateResponse], error)
-	// Removes a disconnected RM, with its whole state. If a stream of it is open the error is
-	// FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+	// Removes a disconnected RM and all its state. While a stream of the RM is open, the error is
+	// FAILED_PRECONDITION with the reason RM_CONNECTED; without `force`, allocations are RM_HAS_ALLOCATIONS.
 	ForgetRm(ctx context.Context, in *ForgetRmRequest, opts ...grpc.CallOption) (*ForgetRmResponse, error)
 }
 
@@ -374,67 +374,67 @@ func (c *adminClient) ForgetRm(ctx context.Context, in *ForgetRmRequest, opts ..
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
 //
-// Changes what the core does. All but reading and planning is for operators only where callers have
-// identities, and leaves a line in the log that names the caller.
+// Operators' calls. If callers have identities, only operators may make the calls that change something. Each
+// of these calls is logged with its caller.
 //
-// Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
-// owner of the RM that is named.
+// If several members share the RMs, each member accepts calls for all RMs, and forwards them to the owner of
+// the named RM.
 type AdminServer interface {
 	GetConfiguration(context.Context, *GetConfigurationRequest) (*GetConfigurationResponse, error)
 	ValidateConfiguration(context.Context, *ValidateConfigurationRequest) (*ValidateConfigurationResponse, error)
-	// An RM may update its own.
+	// Puts a configuration into force. An RM may update its own.
 	UpdateConfiguration(context.Context, *UpdateConfigurationRequest) (*UpdateConfigurationResponse, error)
-	// The configurations that were in force, the latest first.
+	// The revisions of the configuration, the latest first.
 	ListConfigurations(context.Context, *ListConfigurationsRequest) (*ListConfigurationsResponse, error)
-	// Applies the text of an earlier revision, as a new one.
+	// Applies the text of an earlier revision as a new revision.
 	RollBackConfiguration(context.Context, *RollBackConfigurationRequest) (*RollBackConfigurationResponse, error)
-	// Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
-	// each with its own file; if one refuses its file the error is that one's, and others may have read
+	// Reads the server's `--config` file again, and applies it to the RMs that run it. Every member reads its
+	// own file; if one refuses its file, the call fails with that error, and other members may have applied
 	// theirs.
 	ReloadConfiguration(context.Context, *ReloadConfigurationRequest) (*ReloadConfigurationResponse, error)
-	// The budgets over RMs that are in force: their text, and where it comes from.
+	// The text and the source of the budgets over RMs in force.
 	GetBudgets(context.Context, *GetBudgetsRequest) (*GetBudgetsResponse, error)
 	// Replaces all budgets.
 	UpdateBudgets(context.Context, *UpdateBudgetsRequest) (*UpdateBudgetsResponse, error)
-	// Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
+	// Frees the parts of budgets that an RM holds. While a member serves the RM, the error is
 	// FAILED_PRECONDITION with the reason RM_SERVED.
 	ReleaseBudget(context.Context, *ReleaseBudgetRequest) (*ReleaseBudgetResponse, error)
-	// The members that share the RMs of the deployment, and the RMs of each. A server without coordination
-	// answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+	// The members that share the RMs of the deployment, and the RMs of each. Without coordination, the error of
+	// this call and of DrainMember is FAILED_PRECONDITION with the reason NO_COORDINATION.
 	ListMembers(context.Context, *ListMembersRequest) (*ListMembersResponse, error)
-	// Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
-	// member, also after a restart.
+	// Drains a member, which then hands its RMs over to others and accepts none, or ends the drain. A drain
+	// applies to the member's name, even after a restart.
 	DrainMember(context.Context, *DrainMemberRequest) (*DrainMemberResponse, error)
-	// What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
+	// The effects of a configuration if it were applied now, computed on a copy: nothing is changed.
 	PlanConfiguration(context.Context, *PlanConfigurationRequest) (*PlanConfigurationResponse, error)
-	// The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed.
+	// The queue and nodes of an application if it were submitted now, computed on a copy: nothing is changed.
 	PlanSubmission(context.Context, *PlanSubmissionRequest) (*PlanSubmissionResponse, error)
-	// What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+	// Changes that would let a waiting ask start at once. Each was tried successfully on a copy: nothing is
 	// changed.
 	PlanStart(context.Context, *PlanStartRequest) (*PlanStartResponse, error)
-	// Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
-	// as well: a node is schedulable if both allow it.
+	// Cordons a node, so that it accepts no new allocations, or ends the cordon. A node is schedulable only if
+	// its RM allows it too.
 	SetNodeSchedulable(context.Context, *SetNodeSchedulableRequest) (*SetNodeSchedulableResponse, error)
-	// Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
-	// then. Node.drain has the progress; SetNodeSchedulable ends it.
+	// Cordons a node until it is empty. With a deadline, the RM is asked to stop the allocations one after
+	// another until then. Node.drain has the progress; SetNodeSchedulable ends the drain.
 	DrainNode(context.Context, *DrainNodeRequest) (*DrainNodeResponse, error)
-	// Holds an application, or resumes it. No ask of a held application is allocated; allocations continue.
+	// Holds an application, or resumes it. Asks of a held application are not placed; its allocations run on.
 	HoldApplication(context.Context, *HoldApplicationRequest) (*HoldApplicationResponse, error)
-	// Gives an application another priority or, while it has no allocations, another queue.
+	// Changes the priority of an application or, while it has no allocations, its queue.
 	ChangeApplication(context.Context, *ChangeApplicationRequest) (*ChangeApplicationResponse, error)
-	// Ends an application: it fails, and its RM is asked to stop its allocations.
+	// Fails an application: its RM is asked to stop all its allocations.
 	StopApplication(context.Context, *StopApplicationRequest) (*StopApplicationResponse, error)
-	// Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-	// no application is accepted; allocations continue.
+	// Stops a queue and its descendants, or starts them again. A stopped queue accepts no applications, and its
+	// asks are not placed; its allocations run on.
 	SetQueueStopped(context.Context, *SetQueueStoppedRequest) (*SetQueueStoppedResponse, error)
-	// The levels of the member that is called, and those that the RMs of all members want.
+	// The log levels of the called member, and the levels that the RMs of all members request.
 	GetLogLevels(context.Context, *GetLogLevelsRequest) (*GetLogLevelsResponse, error)
-	// Sets the level in all members. With a state directory or a store it outlives the server.
+	// Sets a log level in all members. With a state directory or a store it survives a restart.
 	SetLogLevel(context.Context, *SetLogLevelRequest) (*SetLogLevelResponse, error)
 	// The JSON document of `/debug/fullstatedump`, in pieces.
 	DumpState(*DumpStateRequest, grpc.ServerStreamingServer[DumpStateResponse]) error
-	// Removes a disconnected RM, with its whole state. If a stream of it is open the error is
-	// FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+	// Removes a disconnected RM and all its state. While a stream of the RM is open, the error is
+	// FAILED_PRECONDITION with the reason RM_CONNECTED; without `force`, allocations are RM_HAS_ALLOCATIONS.
 	ForgetRm(context.Context, *ForgetRmRequest) (*ForgetRmResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }

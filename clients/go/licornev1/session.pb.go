@@ -22,13 +22,13 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What a check without an answer means.
+// Result of a check without an answer.
 type FailMode int32
 
 const (
-	// The nodes of the check count as refused for that try.
+	// All nodes of the check are refused, this time.
 	FailMode_FAIL_CLOSED FailMode = 0
-	// They count as accepted.
+	// All nodes of the check are accepted.
 	FailMode_FAIL_OPEN FailMode = 1
 )
 
@@ -71,21 +71,21 @@ func (FailMode) EnumDescriptor() ([]byte, []int) {
 	return file_licorne_v1_session_proto_rawDescGZIP(), []int{0}
 }
 
-// Asks for which the RM's answers are equal: those of equal resources and required node, and as named here.
-// They share the results of their checks. With a wrong declaration asks are placed on nodes that the
-// RM would refuse.
+// Property by which asks share the results of predicate checks. Asks share results if their resources, their
+// required nodes and this property are equal. If the choice is wrong, asks are placed on nodes that the RM
+// would refuse.
 type ClassBy int32
 
 const (
-	// Asks that carry the allocation tag `licorne/predicate-class` with equal values. An ask without the
-	// tag shares with none.
+	// The value of the allocation tag `licorne/predicate-class`. An ask without the tag shares results with no
+	// other ask.
 	ClassBy_BY_ASK ClassBy = 0
-	// As BY_ASK, but asks without the tag share with each other.
+	// As BY_ASK, but asks without the tag share results with each other.
 	ClassBy_BY_TAG ClassBy = 1
-	// Asks whose allocation tags are all equal, in any order. The tags `creationTime`,
-	// `kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate` do not count, in any
-	// case of letters: they differ from ask to ask. Every other tag counts, the predicate tag among
-	// them. An ask with more than 10,000 tags shares with none.
+	// All allocation tags, in any order, including `licorne/predicate-class`. The tags `creationTime`,
+	// `kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate`, in upper or lower case, are
+	// ignored, because they differ between all asks. An ask with more than 10,000 tags shares results with no
+	// other ask.
 	ClassBy_BY_ALL_TAGS ClassBy = 2
 )
 
@@ -130,11 +130,11 @@ func (ClassBy) EnumDescriptor() ([]byte, []int) {
 	return file_licorne_v1_session_proto_rawDescGZIP(), []int{1}
 }
 
-// RM to core. The first message of a stream is a Hello; nothing may come before it.
+// RM to core. The first message of a stream must be a Hello.
 type UpdateRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Numbers the messages of a session from 1, across its streams; 0 in Hello, Heartbeat and Ack. A
-	// request that was begun is carried out and counted, even if its stream breaks.
+	// Numbers the requests of a session from 1, across its streams; 0 in Hello, Heartbeat and Ack. A request
+	// that the core has begun to process is completed and counted, even if the stream breaks.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
 	// The highest UpdateResponse.number that the RM has processed.
 	Acknowledged uint64 `protobuf:"varint,2,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
@@ -411,10 +411,10 @@ func (*UpdateRequest_NoticeAnswers) isUpdateRequest_Message() {}
 // Core to RM. The first message of a stream is a Welcome.
 type UpdateResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Numbers the messages of a session from 1, across its streams; 0 in Welcome, Heartbeat, Ack.
+	// Numbers the responses of a session from 1, across its streams; 0 in Welcome, Heartbeat and Ack.
 	Number uint64 `protobuf:"varint,1,opt,name=number,proto3" json:"number,omitempty"`
-	// Rises with every owner of the RM's partitions; with one process, with every start of it, and above that of
-	// the hello. It is below 2^53, so that a number of JavaScript holds it.
+	// Rises with every new owner of the RM's partitions; for a single server, with every start. It is above the
+	// epoch of the hello, and below 2^53, so that a JavaScript number can hold it.
 	Epoch uint64 `protobuf:"varint,2,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	// Rises with every registration of the RM within an epoch.
 	Session uint64 `protobuf:"varint,3,opt,name=session,proto3" json:"session,omitempty"`
@@ -699,7 +699,7 @@ type UpdateResponse_Drain struct {
 }
 
 type UpdateResponse_Goodbye struct {
-	// For cores that hand RMs over to each other. Today's core ends a stream with its status alone.
+	// Reserved for cores that hand RMs over to each other. At present a core ends streams only with a status.
 	Goodbye *Goodbye `protobuf:"bytes,13,opt,name=goodbye,proto3,oneof"`
 }
 
@@ -773,22 +773,22 @@ func (*UpdateResponse_OtherMembers) isUpdateResponse_Message() {}
 type Hello struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// Rises with every start of the RM's process; a newer instance fences the older one. 0 is refused: the
-	// time of the start will do.
+	// Rises with every start of the RM's process, such as the start time; a newer instance fences older ones.
+	// 0 is refused.
 	Instance uint64 `protobuf:"varint,2,opt,name=instance,proto3" json:"instance,omitempty"`
-	// The protocol spoken: 1.
+	// Version of the protocol: 1.
 	Protocol uint32 `protobuf:"varint,3,opt,name=protocol,proto3" json:"protocol,omitempty"`
-	// The token of the last Welcome, empty for none: asks to resume the session where the stream broke.
+	// The token of the last Welcome, to resume the session where the stream broke; empty to not resume.
 	ResumeToken string `protobuf:"bytes,4,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// The highest UpdateResponse.number that the RM has processed; used with a token only.
+	// The highest UpdateResponse.number that the RM has processed; used only with a token.
 	Acknowledged uint64 `protobuf:"varint,5,opt,name=acknowledged,proto3" json:"acknowledged,omitempty"`
 	// The registration, if the session is not resumed. Its rmID must be empty or `rm_id`.
 	Registration *si.RegisterResourceManagerRequest `protobuf:"bytes,6,opt,name=registration,proto3" json:"registration,omitempty"`
-	// The questions and notifications that the RM wants beside the answers to its requests. It holds for the
-	// session: in a hello that resumes one it is ignored.
+	// The questions and notifications that the RM wants, beyond answers to its requests. They apply to the
+	// whole session: a hello that resumes a session does not change them.
 	Callbacks *Callbacks `protobuf:"bytes,7,opt,name=callbacks,proto3" json:"callbacks,omitempty"`
-	// The highest UpdateResponse.epoch that the RM has seen, 0 for none. A server that does not serve the
-	// RM yet answers with a higher one, even if it has lost the store of its epochs.
+	// The highest UpdateResponse.epoch that the RM has received; 0 for none. A server that does not serve the
+	// RM yet answers with a higher epoch, even if it has lost its stored epochs.
 	Epoch         uint64 `protobuf:"varint,8,opt,name=epoch,proto3" json:"epoch,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -881,19 +881,19 @@ func (x *Hello) GetEpoch() uint64 {
 }
 
 // Questions and notifications for an RM. Without them there are no predicate checks, so that every node
-// passes, and the RM gets neither events nor container states.
+// is accepted, and the RM receives neither events nor container states.
 type Callbacks struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Set: the RM decides on which nodes its asks may be placed, see PredicateCheck.
+	// If set, the RM decides on which nodes its asks may be placed, see PredicateCheck.
 	Predicates *Predicates `protobuf:"bytes,1,opt,name=predicates,proto3" json:"predicates,omitempty"`
-	// Whether ContainerStates are wanted.
+	// True to receive ContainerStates.
 	ContainerStates bool `protobuf:"varint,2,opt,name=container_states,json=containerStates,proto3" json:"container_states,omitempty"`
-	// Whether Events are wanted.
+	// True to receive Events.
 	Events bool `protobuf:"varint,3,opt,name=events,proto3" json:"events,omitempty"`
-	// Whether the RM adds its own state to state dumps, see StateDumpWanted.
+	// True if the RM adds its own state to state dumps, see StateDumpWanted.
 	StateDump bool `protobuf:"varint,4,opt,name=state_dump,json=stateDump,proto3" json:"state_dump,omitempty"`
-	// Whether PreemptionNotices are wanted. Without them victims of queues with `preemption.notice` are
-	// stopped at the deadline all the same.
+	// True to receive PreemptionNotices. Even without them, victims in queues with `preemption.notice` are
+	// stopped only at the deadline.
 	PreemptionNotices bool `protobuf:"varint,5,opt,name=preemption_notices,json=preemptionNotices,proto3" json:"preemption_notices,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -967,13 +967,13 @@ func (x *Callbacks) GetPreemptionNotices() bool {
 // How the RM answers predicate checks.
 type Predicates struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// A check not answered by then counts by `fail_mode` for that try. The time starts when the
-	// check is written to the stream. 0 means 2,000; at least 10, at most 60,000.
+	// Time for an answer, from when the check is written to the stream; 10 to 60,000, or 0 for 2,000. After
+	// that `fail_mode` decides the check.
 	DeadlineMilliseconds uint32   `protobuf:"varint,1,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`
 	FailMode             FailMode `protobuf:"varint,2,opt,name=fail_mode,json=failMode,proto3,enum=licorne.v1.FailMode" json:"fail_mode,omitempty"`
 	ClassBy              ClassBy  `protobuf:"varint,3,opt,name=class_by,json=classBy,proto3,enum=licorne.v1.ClassBy" json:"class_by,omitempty"`
-	// Whether the RM is also asked which victims of preemption have to go, see PreemptionCheck.
-	// Without it, victims are chosen by resources alone.
+	// True if the RM also decides on victims of preemption, see PreemptionCheck. Otherwise only resources
+	// decide on them.
 	JudgesVictims bool `protobuf:"varint,4,opt,name=judges_victims,json=judgesVictims,proto3" json:"judges_victims,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1040,21 +1040,21 @@ func (x *Predicates) GetJudgesVictims() bool {
 // Answers Hello.
 type Welcome struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True: the session is resumed; what was not acknowledged follows. False: the RM was registered
-	// anew, its former state was dropped, and it has to replay.
+	// True: the session is resumed, and unacknowledged responses follow. False: the RM was registered again
+	// and its former state dropped, so it has to replay.
 	Resumed bool `protobuf:"varint,1,opt,name=resumed,proto3" json:"resumed,omitempty"`
-	// Opaque; send it in the next Hello to resume.
+	// Opaque token for the next Hello, to resume the session.
 	ResumeToken string `protobuf:"bytes,2,opt,name=resume_token,json=resumeToken,proto3" json:"resume_token,omitempty"`
-	// The RM should send a message at least this often; so will the core.
+	// Maximum seconds between two messages of the RM, and also of the core.
 	HeartbeatSeconds uint32 `protobuf:"varint,3,opt,name=heartbeat_seconds,json=heartbeatSeconds,proto3" json:"heartbeat_seconds,omitempty"`
-	// The most items (nodes, applications, asks and releases) that one request should carry.
+	// Maximum number of items (nodes, applications, asks and releases) in one request.
 	MaxItems uint32 `protobuf:"varint,4,opt,name=max_items,json=maxItems,proto3" json:"max_items,omitempty"`
-	// Non-empty: another address serves this RM; connect there. The stream ends. Sent by cores that share
-	// the RMs among them; a single core never sends it.
+	// The address to which the RM has to connect, if another server serves it. The stream then ends. Empty
+	// from the server that serves the RM, and from a single server.
 	Redirect string `protobuf:"bytes,5,opt,name=redirect,proto3" json:"redirect,omitempty"`
-	// The version of the server, such as "0.3.0".
+	// Version of the server, such as "0.3.0".
 	ServerVersion string `protobuf:"bytes,6,opt,name=server_version,json=serverVersion,proto3" json:"server_version,omitempty"`
-	// Other addresses for this RM, see OtherMembers. Empty from a server that is the only member.
+	// Other addresses for this RM, see OtherMembers. Empty from a single server.
 	OtherMembers  []string `protobuf:"bytes,7,rep,name=other_members,json=otherMembers,proto3" json:"other_members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1139,11 +1139,11 @@ func (x *Welcome) GetOtherMembers() []string {
 	return nil
 }
 
-// The other members have changed since the welcome. It is sent to every RM.
+// The other members have changed since the welcome. Sent to every RM.
 type OtherMembers struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// `host:port` of each, in the order in which to dial them when no server answers at the RM's own address:
-	// at most 16, of at most 260 bytes each. They replace the addresses sent before.
+	// `host:port` of each member, in the order in which to try them if no server answers at the RM's configured
+	// address: at most 16, of at most 260 bytes each. They replace all earlier addresses.
 	Addresses     []string `protobuf:"bytes,1,rep,name=addresses,proto3" json:"addresses,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1186,7 +1186,7 @@ func (x *OtherMembers) GetAddresses() []string {
 	return nil
 }
 
-// The messages up to ReplayEnd are the RM's whole state. None of its asks is scheduled until then.
+// The messages up to ReplayEnd contain the RM's whole state. No ask of the RM is scheduled before ReplayEnd.
 type ReplayBegin struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -1223,7 +1223,7 @@ func (*ReplayBegin) Descriptor() ([]byte, []int) {
 	return file_licorne_v1_session_proto_rawDescGZIP(), []int{7}
 }
 
-// Ends a replay with the counts of what was sent, so that a loss is detected.
+// Ends a replay with the counts of the sent items, so that a loss is detected.
 type ReplayEnd struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Nodes        uint32                 `protobuf:"varint,1,opt,name=nodes,proto3" json:"nodes,omitempty"`
@@ -1288,8 +1288,8 @@ func (x *ReplayEnd) GetAllocations() uint32 {
 // Answers ReplayEnd.
 type ReplayResult struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// True: scheduling for the RM begins. False: something was lost. Send a Hello without a token, which
-	// drops what has arrived, and replay.
+	// True: scheduling for the RM begins. False: items were lost. Send a Hello without a token, which drops
+	// the received items, and replay again.
 	Complete bool `protobuf:"varint,1,opt,name=complete,proto3" json:"complete,omitempty"`
 	// The counts that did not match.
 	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -1341,7 +1341,7 @@ func (x *ReplayResult) GetReason() string {
 	return ""
 }
 
-// The checks that were due at one moment, in the order in which they are to be decided.
+// The checks that are due at one moment, to be decided in this order.
 type PredicateChecks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Checks        []*PredicateCheck      `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
@@ -1386,13 +1386,13 @@ func (x *PredicateChecks) GetChecks() []*PredicateCheck {
 	return nil
 }
 
-// Asks on which of the nodes the ask may be placed. The RM answers within the deadline; the core continues
-// with other work meanwhile. The ask is assumed on the first node: its room there is booked.
+// A question: on which of the nodes may the ask be placed? The RM answers within the deadline; the core
+// meanwhile continues with other work. The ask is assumed on the first node, where its resources are booked.
 //
-// An ask whose first node is accepted counts as placed there. So checks are decided one after the
-// other, and each takes account of the asks that were accepted before it, in this message or earlier.
+// If the first node is accepted, the ask counts as placed there. So checks must be decided in order, and each
+// must consider the asks that were accepted before it, in this message or earlier ones.
 //
-// A refusal is valid for the node until something changes there, and shared by `class_by`.
+// A refusal is valid until something changes on the node, for all asks that share results by `class_by`.
 type PredicateCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Rises with every check of a registration.
@@ -1400,13 +1400,13 @@ type PredicateCheck struct {
 	PartitionName string `protobuf:"bytes,2,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
 	ApplicationId string `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string `protobuf:"bytes,4,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
-	// True: test everything, for an allocation. False: test whether a reservation makes sense,
-	// regardless of what runs on the nodes now.
+	// True: test everything, for an allocation. False: test only whether the node could be reserved for the
+	// ask, regardless of the current allocations on the node.
 	Allocate bool `protobuf:"varint,5,opt,name=allocate,proto3" json:"allocate,omitempty"`
-	// The first is the node on which the ask would be placed now. Others may follow: the next ones, one
-	// for each pending ask of the same class, and more after refusals.
+	// First the node on which the ask would be placed now. Further candidates may follow: one for each
+	// pending ask of the same class, and more after refusals.
 	NodeIds []string `protobuf:"bytes,6,rep,name=node_ids,json=nodeIds,proto3" json:"node_ids,omitempty"`
-	// The time for the answer, from when the check was written to the stream.
+	// Time for the answer, from when the check was written to the stream.
 	DeadlineMilliseconds uint32 `protobuf:"varint,7,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1491,7 +1491,7 @@ func (x *PredicateCheck) GetDeadlineMilliseconds() uint32 {
 	return 0
 }
 
-// Answers to checks, in the order in which they were decided.
+// Answers to checks, in the order of the decisions.
 type PredicateAnswers struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*PredicateAnswer     `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
@@ -1536,8 +1536,8 @@ func (x *PredicateAnswers) GetAnswers() []*PredicateAnswer {
 	return nil
 }
 
-// Answers a PredicateCheck. Nodes that are not refused are accepted. An answer to a check that is
-// not open any more is ignored.
+// Answers a PredicateCheck. Nodes that are not refused are accepted. An answer to a check that is no
+// longer open is ignored.
 type PredicateAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the check.
@@ -1644,7 +1644,7 @@ func (x *NodeRefusal) GetReason() string {
 	return ""
 }
 
-// The preemption checks that were due at one moment.
+// The preemption checks that are due at one moment.
 type PreemptionChecks struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Checks        []*PreemptionCheck     `protobuf:"bytes,1,rep,name=checks,proto3" json:"checks,omitempty"`
@@ -1689,17 +1689,17 @@ func (x *PreemptionChecks) GetChecks() []*PreemptionCheck {
 	return nil
 }
 
-// Asks which victims have to be stopped on each of the nodes, so that the ask can run there. The RM answers
-// within the deadline; the core continues with other work meanwhile. No victim has been stopped yet.
+// A question: on which of the nodes can the ask run, and after the end of which victims? The RM answers
+// within the deadline; the core meanwhile continues with other work. No victim has been stopped yet.
 type PreemptionCheck struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Numbered together with the predicate checks of the registration.
+	// Rises with every check of a registration, of both kinds.
 	Id            uint64         `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	PartitionName string         `protobuf:"bytes,2,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
 	ApplicationId string         `protobuf:"bytes,3,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string         `protobuf:"bytes,4,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Nodes         []*NodeVictims `protobuf:"bytes,5,rep,name=nodes,proto3" json:"nodes,omitempty"`
-	// The time for the answer, from when the check was written to the stream.
+	// Time for the answer, from when the check was written to the stream.
 	DeadlineMilliseconds uint32 `protobuf:"varint,6,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -1777,13 +1777,13 @@ func (x *PreemptionCheck) GetDeadlineMilliseconds() uint32 {
 	return 0
 }
 
-// A node, and the victims there.
+// A node and its victims.
 type NodeVictims struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// In the order in which they would be stopped. There may be more than the ask needs for its resources.
+	// In the order of preemption. The ask's resources may not need all of them.
 	Victims []*Victim `protobuf:"bytes,2,rep,name=victims,proto3" json:"victims,omitempty"`
-	// The resources of the ask fit once the victims up to this position have ended; -1: at once.
+	// The ask's resources fit once the victims up to this position have ended; -1 if they fit now.
 	StartIndex    int32 `protobuf:"varint,3,opt,name=start_index,json=startIndex,proto3" json:"start_index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1936,8 +1936,8 @@ func (x *PreemptionAnswers) GetAnswers() []*PreemptionAnswer {
 	return nil
 }
 
-// Answers a PreemptionCheck. Nodes that it does not name are refused. An answer to a check that is
-// not open any more is ignored.
+// Answers a PreemptionCheck. Nodes that it does not name are refused. An answer to a check that is no
+// longer open is ignored.
 type PreemptionAnswer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// The id of the check.
@@ -1991,11 +1991,11 @@ func (x *PreemptionAnswer) GetNodes() []*NodeNeed {
 	return nil
 }
 
-// The ask can run on the node.
+// A node on which the ask can run.
 type NodeNeed struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	NodeId string                 `protobuf:"bytes,1,opt,name=node_id,json=nodeId,proto3" json:"node_id,omitempty"`
-	// The position of the last victim that has to be stopped, not below `start_index`; -1: none.
+	// Position of the last victim that has to be stopped, at least `start_index`; -1 if none has to be.
 	Index         int32 `protobuf:"varint,2,opt,name=index,proto3" json:"index,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2045,13 +2045,12 @@ func (x *NodeNeed) GetIndex() int32 {
 	return 0
 }
 
-// Allocations that will be stopped for others, as their queue has the property `preemption.notice`, and
-// withdrawn notices of some others.
+// Notices and withdrawn notices for allocations in queues with the property `preemption.notice`.
 type PreemptionNotices struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PartitionName string                 `protobuf:"bytes,1,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
 	Notices       []*PreemptionNotice    `protobuf:"bytes,2,rep,name=notices,proto3" json:"notices,omitempty"`
-	// Withdrawn notices: the room is not needed any more, and the allocation continues to run.
+	// Allocations whose notices are withdrawn; they continue to run.
 	Withdrawn     []*Victim `protobuf:"bytes,3,rep,name=withdrawn,proto3" json:"withdrawn,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2108,18 +2107,18 @@ func (x *PreemptionNotices) GetWithdrawn() []*Victim {
 	return nil
 }
 
-// An allocation that the RM will be asked to stop at the deadline, or as soon as it answers `ready`.
+// An allocation that the RM will be asked to stop at the deadline, or as soon as the RM reports it ready.
 type PreemptionNotice struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string                 `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	// In nanoseconds since 1970.
 	Deadline int64 `protobuf:"varint,3,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// The ask that gets the room, and its queue; for a lowered maximum only the queue with that maximum.
+	// The ask that will use the resources, and its queue. If a maximum was lowered: only the queue with it.
 	BeneficiaryApplicationId string `protobuf:"bytes,4,opt,name=beneficiary_application_id,json=beneficiaryApplicationId,proto3" json:"beneficiary_application_id,omitempty"`
 	BeneficiaryAllocationKey string `protobuf:"bytes,5,opt,name=beneficiary_allocation_key,json=beneficiaryAllocationKey,proto3" json:"beneficiary_allocation_key,omitempty"`
 	Queue                    string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Work that would be lost now, in seconds: the time since the last checkpoint.
+	// Seconds of work since the last checkpoint, which would be lost if the allocation ended now.
 	LostSeconds   float64 `protobuf:"fixed64,7,opt,name=lost_seconds,json=lostSeconds,proto3" json:"lost_seconds,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2248,14 +2247,14 @@ func (x *NoticeAnswers) GetAnswers() []*NoticeAnswer {
 	return nil
 }
 
-// Answers a PreemptionNotice. An answer for an allocation that is not under notice is ignored.
+// Answers a PreemptionNotice. An answer for an allocation without a notice is ignored.
 type NoticeAnswer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PartitionName string                 `protobuf:"bytes,1,opt,name=partition_name,json=partitionName,proto3" json:"partition_name,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
-	// 0: it is ready to be stopped. Otherwise the milliseconds after which it will be; accepted once,
-	// and up to the deadline at most.
+	// 0 if the allocation can be stopped now, otherwise the milliseconds after which it can be. A delay is
+	// accepted once, and at most up to the deadline.
 	LaterMilliseconds uint32 `protobuf:"varint,4,opt,name=later_milliseconds,json=laterMilliseconds,proto3" json:"later_milliseconds,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -2319,7 +2318,7 @@ func (x *NoticeAnswer) GetLaterMilliseconds() uint32 {
 	return 0
 }
 
-// Asks that quotas would admit but that fit no node, for an autoscaler. Each is sent once.
+// Asks that quotas admit but that fit on no node, for an autoscaler. Each is sent once.
 type ContainerStates struct {
 	state         protoimpl.MessageState                      `protogen:"open.v1"`
 	States        []*si.UpdateContainerSchedulingStateRequest `protobuf:"bytes,1,rep,name=states,proto3" json:"states,omitempty"`
@@ -2364,8 +2363,8 @@ func (x *ContainerStates) GetStates() []*si.UpdateContainerSchedulingStateReques
 	return nil
 }
 
-// Events of the RM's partitions, with ids rising by one from `first_id`. If events could not be
-// sent in time there is a gap; State.ListEvents still has them for a while.
+// Events of the RM's partitions, with consecutive ids from `first_id`. A gap means that events could not be
+// sent in time; State.ListEvents still has them for a while.
 type Events struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	FirstId       uint64                 `protobuf:"varint,1,opt,name=first_id,json=firstId,proto3" json:"first_id,omitempty"`
@@ -2418,12 +2417,12 @@ func (x *Events) GetRecords() []*si.EventRecord {
 	return nil
 }
 
-// A state dump is being made: the RM may add its own state to it.
+// Requests the RM's own state for a state dump.
 type StateDumpWanted struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Rises with every such message of a registration.
+	// Rises with every such request of a registration.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
-	// Time for the answer. A dump without an answer says so.
+	// Time for the answer. If there is none, the dump has a note in its place.
 	DeadlineMilliseconds uint32 `protobuf:"varint,2,opt,name=deadline_milliseconds,json=deadlineMilliseconds,proto3" json:"deadline_milliseconds,omitempty"`
 	unknownFields        protoimpl.UnknownFields
 	sizeCache            protoimpl.SizeCache
@@ -2480,7 +2479,7 @@ type StateDump struct {
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// A JSON document, at most 1 MiB.
 	Json string `protobuf:"bytes,2,opt,name=json,proto3" json:"json,omitempty"`
-	// In place of a document: why there is none.
+	// The reason why there is no document; empty if there is one.
 	Error         string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2537,7 +2536,7 @@ func (x *StateDump) GetError() string {
 	return ""
 }
 
-// Shows only that its sender is alive.
+// Only shows that its sender is alive.
 type Heartbeat struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2577,10 +2576,10 @@ func (*Heartbeat) Descriptor() ([]byte, []int) {
 // Information for the RM. Nothing was refused, and the stream continues.
 type Notice struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Stable. REPLAY_MISSING: nothing of the RM is scheduled, as it has not begun the replay that the
-	// welcome wanted, or has not ended it.
+	// Stable code. REPLAY_MISSING: no ask of the RM is scheduled, because the RM has not begun or not ended the
+	// replay that the welcome requires.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
-	// For people to read.
+	// Text for people.
 	Message       string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2630,7 +2629,7 @@ func (x *Notice) GetMessage() string {
 	return ""
 }
 
-// Carries the outer `acknowledged` when there is nothing else to send.
+// Carries `acknowledged` when there is nothing else to send.
 type Ack struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	unknownFields protoimpl.UnknownFields
@@ -2667,7 +2666,7 @@ func (*Ack) Descriptor() ([]byte, []int) {
 	return file_licorne_v1_session_proto_rawDescGZIP(), []int{32}
 }
 
-// The core is about to stop: finish, close, and come back after a while.
+// The core is about to stop: send a Goodbye, and connect again after `retry_after_milliseconds`.
 type Drain struct {
 	state                  protoimpl.MessageState `protogen:"open.v1"`
 	Reason                 string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
@@ -2724,7 +2723,7 @@ func (x *Drain) GetRetryAfterMilliseconds() uint32 {
 type Goodbye struct {
 	state  protoimpl.MessageState `protogen:"open.v1"`
 	Reason string                 `protobuf:"bytes,1,opt,name=reason,proto3" json:"reason,omitempty"`
-	// From the RM: forget it with its whole state. Otherwise its books are kept.
+	// From the RM: true to remove the RM and all its state. Otherwise the core retains the state.
 	Unregister    bool `protobuf:"varint,2,opt,name=unregister,proto3" json:"unregister,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -26,8 +26,8 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// One ordered stream per resource manager (RM), carrying everything the three si.v1 streams do,
-// and what they cannot: order between nodes, applications and asks, resumption, replay, fencing.
+// One ordered stream per resource manager (RM). It replaces the three streams of si.v1, and adds an order
+// between nodes, applications and asks, resumption, replay, and fencing.
 type SessionClient interface {
 	Update(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[UpdateRequest, UpdateResponse], error)
 }
@@ -57,8 +57,8 @@ type Session_UpdateClient = grpc.BidiStreamingClient[UpdateRequest, UpdateRespon
 // All implementations must embed UnimplementedSessionServer
 // for forward compatibility.
 //
-// One ordered stream per resource manager (RM), carrying everything the three si.v1 streams do,
-// and what they cannot: order between nodes, applications and asks, resumption, replay, fencing.
+// One ordered stream per resource manager (RM). It replaces the three streams of si.v1, and adds an order
+// between nodes, applications and asks, resumption, replay, and fencing.
 type SessionServer interface {
 	Update(grpc.BidiStreamingServer[UpdateRequest, UpdateResponse]) error
 	mustEmbedUnimplementedSessionServer()

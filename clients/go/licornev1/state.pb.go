@@ -70,9 +70,9 @@ func (UsageKind) EnumDescriptor() ([]byte, []int) {
 
 type GetHealthRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Findings about one RM alone; empty for all.
+	// Only findings about this RM; empty for all findings.
 	RmId string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// True to add all books up first. Otherwise the findings of the last audit count, at most minutes ago.
+	// True to recount all books first. Otherwise the last audit counts, which is at most minutes old.
 	Audit         bool `protobuf:"varint,2,opt,name=audit,proto3" json:"audit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -124,15 +124,15 @@ func (x *GetHealthRequest) GetAudit() bool {
 
 type GetHealthResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The worst severity of the findings: "ok", "degraded" or "down".
+	// The worst severity of all findings: "ok", "degraded" or "down".
 	Severity string `protobuf:"bytes,1,opt,name=severity,proto3" json:"severity,omitempty"`
-	// The worst first, and of equals the oldest.
+	// The worst first, then the oldest.
 	Findings []*Finding `protobuf:"bytes,2,rep,name=findings,proto3" json:"findings,omitempty"`
-	// Of what the verdict is: "this server", "RM NAME" or "all members".
+	// Subject of the answer: "this server", "RM NAME" or "all members".
 	Scope string `protobuf:"bytes,3,opt,name=scope,proto3" json:"scope,omitempty"`
-	// The moment of the verdict; of several members, that of the first.
+	// Time of the answer; for several members, of the first member's answer.
 	Time int64 `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
-	// Members that gave no answer; there is a finding about each.
+	// Names of members that did not answer; there is a finding about each.
 	MissingMembers []string `protobuf:"bytes,5,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -203,25 +203,25 @@ func (x *GetHealthResponse) GetMissingMembers() []string {
 	return nil
 }
 
-// Something that is not as it should be.
+// A problem.
 type Finding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "ok" while it has not lasted long enough to count, then "degraded" or "down": "down" if nothing is
-	// scheduled because of it.
+	// "ok" while the problem is too new to count, then "down" if it stops all scheduling, otherwise
+	// "degraded".
 	Severity string `protobuf:"bytes,1,opt,name=severity,proto3" json:"severity,omitempty"`
-	// What it is about: "server", "listener", "store", "member", "worker", "rm", "scheduling", "queue",
+	// Kind of subject: "server", "listener", "store", "member", "worker", "rm", "scheduling", "queue",
 	// "subscriber", "configuration", "budgets", "disk", "journal", "memory", "rejections", "nodes" or "books".
-	// More may follow.
+	// More kinds may be added.
 	Concern string `protobuf:"bytes,2,opt,name=concern,proto3" json:"concern,omitempty"`
-	// Which of them; empty if there is one only.
+	// Name of the subject; empty if there is only one of the kind.
 	Name string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
-	// The RM that it is about; empty for none.
+	// The RM of the subject; empty for none.
 	RmId string `protobuf:"bytes,4,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	// A sentence without a full stop.
 	Text string `protobuf:"bytes,5,opt,name=text,proto3" json:"text,omitempty"`
-	// Since when; 0 if unknown.
+	// Begin of the problem; 0 if unknown.
 	Since int64 `protobuf:"varint,6,opt,name=since,proto3" json:"since,omitempty"`
-	// The member that says so, if it is about that member itself; empty otherwise.
+	// The member that has the problem; empty if it is not about a single member.
 	Member        string `protobuf:"bytes,7,opt,name=member,proto3" json:"member,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -351,7 +351,7 @@ type GetServerResponse struct {
 	// The interpreter: "CPython 3.11.7".
 	Python      string `protobuf:"bytes,3,opt,name=python,proto3" json:"python,omitempty"`
 	StartedTime int64  `protobuf:"varint,4,opt,name=started_time,json=startedTime,proto3" json:"started_time,omitempty"`
-	// The versions of licorne.v1.Session that are spoken.
+	// The supported protocol versions of licorne.v1.Session.
 	Protocols     []uint32 `protobuf:"varint,5,rep,packed,name=protocols,proto3" json:"protocols,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -422,7 +422,7 @@ func (x *GetServerResponse) GetProtocols() []uint32 {
 	return nil
 }
 
-// In order of their ids.
+// RMs are listed by id.
 type ListRmsRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	PageSize      uint32                 `protobuf:"varint,1,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -479,7 +479,7 @@ type ListRmsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rms           []*ResourceManager     `protobuf:"bytes,1,rep,name=rms,proto3" json:"rms,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Members that did not answer in time, by their names: the answer lacks their part.
+	// Names of members that did not answer in time: the answer lacks their part.
 	MissingMembers []string `protobuf:"bytes,3,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -544,11 +544,11 @@ type ResourceManager struct {
 	// The number of its last registration.
 	Session        int64 `protobuf:"varint,4,opt,name=session,proto3" json:"session,omitempty"`
 	RegisteredTime int64 `protobuf:"varint,5,opt,name=registered_time,json=registeredTime,proto3" json:"registered_time,omitempty"`
-	// Whether a stream of it is open.
+	// True if the RM has an open stream.
 	Connected bool `protobuf:"varint,6,opt,name=connected,proto3" json:"connected,omitempty"`
-	// Since when a stream of it is open, or none is; without any stream so far, since the registration.
+	// Time when `connected` last changed; if the RM never had a stream, time of the registration.
 	Since int64 `protobuf:"varint,7,opt,name=since,proto3" json:"since,omitempty"`
-	// Whether it is served over licorne.v1.Session; over si.v1 otherwise.
+	// True if it uses licorne.v1.Session, false if it uses si.v1.
 	OverSession bool `protobuf:"varint,8,opt,name=over_session,json=overSession,proto3" json:"over_session,omitempty"`
 	// Normalized names.
 	Partitions    []string   `protobuf:"bytes,9,rep,name=partitions,proto3" json:"partitions,omitempty"`
@@ -665,20 +665,20 @@ func (x *ResourceManager) GetCaps() *RmAmounts {
 	return nil
 }
 
-// Counts of one RM's objects, or caps on them.
+// Numbers of an RM's objects, or limits for them.
 type RmAmounts struct {
 	state        protoimpl.MessageState `protogen:"open.v1"`
 	Partitions   int64                  `protobuf:"varint,1,opt,name=partitions,proto3" json:"partitions,omitempty"`
 	Queues       int64                  `protobuf:"varint,2,opt,name=queues,proto3" json:"queues,omitempty"`
 	Nodes        int64                  `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	Applications int64                  `protobuf:"varint,4,opt,name=applications,proto3" json:"applications,omitempty"`
-	// Asks and allocations, foreign ones too.
+	// Asks and allocations, including foreign ones.
 	Asks int64 `protobuf:"varint,5,opt,name=asks,proto3" json:"asks,omitempty"`
-	// Ended applications that are still in reports.
+	// Ended applications that are still retained for reports.
 	Ended int64 `protobuf:"varint,6,opt,name=ended,proto3" json:"ended,omitempty"`
 	// Bytes, as estimated by the core.
 	Memory int64 `protobuf:"varint,7,opt,name=memory,proto3" json:"memory,omitempty"`
-	// Bytes of these for ended applications.
+	// The part of `memory` for ended applications.
 	EndedMemory   int64 `protobuf:"varint,8,opt,name=ended_memory,json=endedMemory,proto3" json:"ended_memory,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -772,7 +772,7 @@ func (x *RmAmounts) GetEndedMemory() int64 {
 
 type ListPartitionsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: those of all RMs.
+	// Only partitions of this RM; empty for all RMs.
 	RmId          string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -818,7 +818,7 @@ func (x *ListPartitionsRequest) GetRmId() string {
 type ListPartitionsResponse struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
 	Partitions []*Partition           `protobuf:"bytes,1,rep,name=partitions,proto3" json:"partitions,omitempty"`
-	// Members that did not answer in time, by their names: the answer lacks their part.
+	// Names of members that did not answer in time: the answer lacks their part.
 	MissingMembers []string `protobuf:"bytes,2,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -877,7 +877,7 @@ type Partition struct {
 	Capacity  map[string]int64 `protobuf:"bytes,4,rep,name=capacity,proto3" json:"capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Allocated map[string]int64 `protobuf:"bytes,5,rep,name=allocated,proto3" json:"allocated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Nodes     uint32           `protobuf:"varint,6,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Applications by state.
+	// Number of applications by state.
 	Applications           map[string]uint32  `protobuf:"bytes,7,rep,name=applications,proto3" json:"applications,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Allocations            uint32             `protobuf:"varint,8,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	PendingAsks            uint32             `protobuf:"varint,9,opt,name=pending_asks,json=pendingAsks,proto3" json:"pending_asks,omitempty"`
@@ -885,9 +885,9 @@ type Partition struct {
 	NodeSortWeights        map[string]float64 `protobuf:"bytes,11,rep,name=node_sort_weights,json=nodeSortWeights,proto3" json:"node_sort_weights,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	PreemptionEnabled      bool               `protobuf:"varint,12,opt,name=preemption_enabled,json=preemptionEnabled,proto3" json:"preemption_enabled,omitempty"`
 	QuotaPreemptionEnabled bool               `protobuf:"varint,13,opt,name=quota_preemption_enabled,json=quotaPreemptionEnabled,proto3" json:"quota_preemption_enabled,omitempty"`
-	// Why nothing is scheduled at the moment, if so: "replay in progress", "outbox full", ….
+	// Reasons why nothing is scheduled now, such as "replay in progress" or "outbox full"; empty otherwise.
 	Holds []string `protobuf:"bytes,14,rep,name=holds,proto3" json:"holds,omitempty"`
-	// The node attribute of the policy "spread"; empty for others.
+	// The node attribute of the policy "spread"; empty for other policies.
 	NodeSortAttribute string `protobuf:"bytes,15,opt,name=node_sort_attribute,json=nodeSortAttribute,proto3" json:"node_sort_attribute,omitempty"`
 	unknownFields     protoimpl.UnknownFields
 	sizeCache         protoimpl.SizeCache
@@ -1150,7 +1150,7 @@ type Queue struct {
 	// "Active", "Draining" or "Stopped".
 	State      string           `protobuf:"bytes,5,opt,name=state,proto3" json:"state,omitempty"`
 	Guaranteed map[string]int64 `protobuf:"bytes,6,rep,name=guaranteed,proto3" json:"guaranteed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// A name that is absent is unlimited.
+	// Absent resources are unlimited.
 	Max                 map[string]int64 `protobuf:"bytes,7,rep,name=max,proto3" json:"max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Allocated           map[string]int64 `protobuf:"bytes,8,rep,name=allocated,proto3" json:"allocated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Pending             map[string]int64 `protobuf:"bytes,9,rep,name=pending,proto3" json:"pending,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
@@ -1158,25 +1158,25 @@ type Queue struct {
 	Applications        uint32           `protobuf:"varint,11,opt,name=applications,proto3" json:"applications,omitempty"`
 	RunningApplications uint32           `protobuf:"varint,12,opt,name=running_applications,json=runningApplications,proto3" json:"running_applications,omitempty"`
 	MaxApplications     uint64           `protobuf:"varint,13,opt,name=max_applications,json=maxApplications,proto3" json:"max_applications,omitempty"`
-	// Allocated against guaranteed or fair maximum (`fair_max`), as used to order siblings.
+	// Allocated divided by guaranteed resources, or by `fair_max`; orders siblings.
 	Share      float64           `protobuf:"fixed64,14,opt,name=share,proto3" json:"share,omitempty"`
 	Priority   int32             `protobuf:"varint,15,opt,name=priority,proto3" json:"priority,omitempty"`
 	SortPolicy string            `protobuf:"bytes,16,opt,name=sort_policy,json=sortPolicy,proto3" json:"sort_policy,omitempty"`
 	Properties map[string]string `protobuf:"bytes,17,rep,name=properties,proto3" json:"properties,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Resources of victims of preemption that are being stopped.
+	// Resources of victims that are being stopped.
 	Preempting map[string]int64 `protobuf:"bytes,18,rep,name=preempting,proto3" json:"preempting,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Resources of asks for which victims were stopped: no other ask gets them.
+	// Resources of asks for which victims were stopped; no other ask can use them.
 	Promised map[string]int64 `protobuf:"bytes,19,rep,name=promised,proto3" json:"promised,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// When the allocations above a lowered maximum are preempted; 0 for never.
+	// Time when allocations above a lowered maximum will be preempted; 0 for never.
 	QuotaPreemptionTime int64 `protobuf:"varint,20,opt,name=quota_preemption_time,json=quotaPreemptionTime,proto3" json:"quota_preemption_time,omitempty"`
-	// Divisors of `allocated` for the share, for each type that is not guaranteed: the maximum of
-	// the queue, or else of the nearest queue above it that has one.
+	// Divisors for `share`, by resource that is not guaranteed: the maximum of the queue, or of its nearest
+	// ancestor that has one.
 	FairMax map[string]int64 `protobuf:"bytes,21,rep,name=fair_max,json=fairMax,proto3" json:"fair_max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The operator that stopped it; absent if none did.
+	// The operator that stopped the queue; absent if none did.
 	Stop *OperatorMark `protobuf:"bytes,22,opt,name=stop,proto3" json:"stop,omitempty"`
-	// Decayed usage against the weight, as used to order siblings; only with `fairshare.half-life`.
+	// Decayed usage by weight, which orders siblings; absent without `fairshare.half-life`.
 	FairShare *FairShare `protobuf:"bytes,23,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
-	// Budgets of resource-hours, by resource.
+	// Budgets of resource hours, by resource.
 	HoursBudgets  []*HoursBudget `protobuf:"bytes,24,rep,name=hours_budgets,json=hoursBudgets,proto3" json:"hours_budgets,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1380,15 +1380,15 @@ func (x *Queue) GetHoursBudgets() []*HoursBudget {
 	return nil
 }
 
-// Fairness with memory: usage counts half after each half-life.
+// Fair share by past usage, which decays: it counts half after each half-life.
 type FairShare struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In the units of the resource times hours.
+	// Decayed usage, in units of the resource times hours.
 	Decayed map[string]float64 `protobuf:"bytes,1,rep,name=decayed,proto3" json:"decayed,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// The value that orders siblings, or users of one leaf: the smaller comes first.
+	// The value that orders siblings, or users of a leaf; the smallest is first.
 	Share  float64 `protobuf:"fixed64,2,opt,name=share,proto3" json:"share,omitempty"`
 	Weight float64 `protobuf:"fixed64,3,opt,name=weight,proto3" json:"weight,omitempty"`
-	// In seconds.
+	// Half-life in seconds.
 	HalfLife      float64 `protobuf:"fixed64,4,opt,name=half_life,json=halfLife,proto3" json:"half_life,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1452,16 +1452,16 @@ func (x *FairShare) GetHalfLife() float64 {
 	return 0
 }
 
-// Resource-hours that a queue may use in a window of time.
+// Budget of the resource hours that a queue may use in a window of time.
 type HoursBudget struct {
 	state    protoimpl.MessageState `protogen:"open.v1"`
 	Resource string                 `protobuf:"bytes,1,opt,name=resource,proto3" json:"resource,omitempty"`
-	// In the units of the resource times hours.
+	// The limit, and below the usage, in units of the resource times hours.
 	Limit float64 `protobuf:"fixed64,2,opt,name=limit,proto3" json:"limit,omitempty"`
 	Used  float64 `protobuf:"fixed64,3,opt,name=used,proto3" json:"used,omitempty"`
-	// Negative if running allocations have used more.
+	// Remaining amount; negative if running allocations have exceeded the limit.
 	Left float64 `protobuf:"fixed64,4,opt,name=left,proto3" json:"left,omitempty"`
-	// In seconds.
+	// Length of the window in seconds.
 	Window float64 `protobuf:"fixed64,5,opt,name=window,proto3" json:"window,omitempty"`
 	// End of the window, in nanoseconds since 1970.
 	ResetsAt      int64 `protobuf:"varint,6,opt,name=resets_at,json=resetsAt,proto3" json:"resets_at,omitempty"`
@@ -1544,14 +1544,14 @@ func (x *HoursBudget) GetResetsAt() int64 {
 type ListApplicationsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Empty: all queues.
+	// The queue; empty for all queues.
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	// "active" (the default), "completed" or "rejected".
 	State     string `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`
 	PageSize  uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
-	// Only those that wait, or were rejected, for a reason with this text in it, in any case: a code such as
-	// NO_NODE_FITS, or words. Each then has its `reason`.
+	// Only applications that wait or were rejected for a reason with this text, in upper or lower case: a code
+	// such as NO_NODE_FITS, or words. Each then has its `reason`.
 	Reason        string `protobuf:"bytes,6,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1631,7 +1631,7 @@ func (x *ListApplicationsRequest) GetReason() string {
 
 type ListApplicationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Without their asks and allocations.
+	// The applications without their asks and allocations.
 	Applications  []*Application `protobuf:"bytes,1,rep,name=applications,proto3" json:"applications,omitempty"`
 	NextPageToken string         `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -1686,9 +1686,8 @@ type GetApplicationRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
-	// At most so many asks, the first in order, and so many allocations, the oldest; 0 for 1,000,
-	// 10,000 at the most, fewer where they are large. `pending_asks` and `allocation_count` of the
-	// answer say how many there are.
+	// Maximum number of asks (the first in order), and of allocations (the oldest). 0 means 1,000, the maximum
+	// is 10,000, and large ones may be fewer. `pending_asks` and `allocation_count` of the answer count all.
 	Limit         uint32 `protobuf:"varint,3,opt,name=limit,proto3" json:"limit,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1763,35 +1762,35 @@ type Application struct {
 	StateLog        []*StateChange         `protobuf:"bytes,14,rep,name=state_log,json=stateLog,proto3" json:"state_log,omitempty"`
 	Asks            []*Ask                 `protobuf:"bytes,15,rep,name=asks,proto3" json:"asks,omitempty"`
 	Allocations     []*Allocation          `protobuf:"bytes,16,rep,name=allocations,proto3" json:"allocations,omitempty"`
-	// When its back-off ends, until which its asks are not tried; 0 without a back-off.
+	// End of its back-off, in which its asks are not tried; 0 without a back-off.
 	BackoffDeadline int64 `protobuf:"varint,17,opt,name=backoff_deadline,json=backoffDeadline,proto3" json:"backoff_deadline,omitempty"`
-	// The group that it counts for, empty for none.
+	// The group whose limits apply to it; empty for none.
 	Group string `protobuf:"bytes,18,opt,name=group,proto3" json:"group,omitempty"`
-	// Asks with a reserved node.
+	// Number of its asks with a reserved node.
 	Reservations uint32 `protobuf:"varint,19,opt,name=reservations,proto3" json:"reservations,omitempty"`
 	StartTime    int64  `protobuf:"varint,20,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// Resources of its placeholders, which are not in `allocated`.
+	// Resources of its allocated placeholders, which `allocated` does not include.
 	PlaceholderAllocated map[string]int64 `protobuf:"bytes,21,rep,name=placeholder_allocated,json=placeholderAllocated,proto3" json:"placeholder_allocated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// For a gang: the sum of all its placeholders.
+	// For a gang: total resources of its placeholders.
 	PlaceholderAsk map[string]int64 `protobuf:"bytes,22,rep,name=placeholder_ask,json=placeholderAsk,proto3" json:"placeholder_ask,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	// For a gang: "Soft" or "Hard".
 	GangSchedulingStyle string `protobuf:"bytes,23,opt,name=gang_scheduling_style,json=gangSchedulingStyle,proto3" json:"gang_scheduling_style,omitempty"`
-	// When its placeholders time out; 0 without a running timeout.
+	// Time when its placeholders time out; 0 without a running timeout.
 	PlaceholderDeadline int64        `protobuf:"varint,24,opt,name=placeholder_deadline,json=placeholderDeadline,proto3" json:"placeholder_deadline,omitempty"`
 	TaskGroups          []*TaskGroup `protobuf:"bytes,25,rep,name=task_groups,json=taskGroups,proto3" json:"task_groups,omitempty"`
-	// Placeholders that are allocated. They are in `allocation_count`.
+	// Number of allocated placeholders, which `allocation_count` includes.
 	PlaceholderCount uint32 `protobuf:"varint,26,opt,name=placeholder_count,json=placeholderCount,proto3" json:"placeholder_count,omitempty"`
-	// The operator that holds it, so that none of its asks is allocated; absent if it is not held.
+	// The operator that holds it, so that none of its asks is placed; absent if it is not held.
 	Hold *OperatorMark `protobuf:"bytes,27,opt,name=hold,proto3" json:"hold,omitempty"`
-	// The operator that gave it another priority or queue; absent if none did.
+	// The operator that changed its priority or queue; absent if none did.
 	Change *OperatorMark `protobuf:"bytes,28,opt,name=change,proto3" json:"change,omitempty"`
-	// The priority of all its asks, as set by an operator in place of their own; absent if none was set.
+	// The priority of all its asks that an operator has set in place of their own; absent if none was set.
 	OperatorPriority *int32 `protobuf:"varint,29,opt,name=operator_priority,json=operatorPriority,proto3,oneof" json:"operator_priority,omitempty"`
-	// Increase of the priority that orders it, by the age of its oldest ask; 0 without ageing.
+	// Increase of its priority in the order, by the age of its oldest ask; 0 without ageing.
 	AgeBonus int32 `protobuf:"varint,30,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
-	// Its size, if it is an elastic gang; absent for all others.
+	// The size of an elastic gang; absent for all other applications.
 	Elastic *Elastic `protobuf:"bytes,31,opt,name=elastic,proto3" json:"elastic,omitempty"`
-	// In a list for a reason: code and text of the check that stops its first ask, or why it was rejected.
+	// In a list by reason: code and text of the check that blocks its first ask, or the reason of its rejection.
 	Reason        *string `protobuf:"bytes,32,opt,name=reason,proto3,oneof" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2051,18 +2050,18 @@ func (x *Application) GetReason() string {
 	return ""
 }
 
-// The size of an elastic gang, in members: its asks that have a task group.
+// The size of an elastic gang in members, which are its asks with a task group.
 type Elastic struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Members that run.
+	// Number of running members.
 	Size uint32 `protobuf:"varint,1,opt,name=size,proto3" json:"size,omitempty"`
-	// Those among them that are being stopped for others, or are under notice.
+	// Number of running members that are being preempted, or have a notice.
 	Leaving uint32 `protobuf:"varint,2,opt,name=leaving,proto3" json:"leaving,omitempty"`
-	// Members that start together.
+	// Number of members that start together.
 	Min uint32 `protobuf:"varint,3,opt,name=min,proto3" json:"min,omitempty"`
-	// The most members; 0 for any number.
+	// Maximum number of members; 0 for no limit.
 	Max uint32 `protobuf:"varint,4,opt,name=max,proto3" json:"max,omitempty"`
-	// Members by which it grows and shrinks.
+	// Number of members by which it grows and shrinks.
 	Step          uint32 `protobuf:"varint,5,opt,name=step,proto3" json:"step,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2133,18 +2132,17 @@ func (x *Elastic) GetStep() uint32 {
 	return 0
 }
 
-// A task group of a gang. Placeholders that are not replaced and not timed out are still to be
-// replaced.
+// A task group of a gang. Its placeholders that are neither replaced nor timed out can still be replaced.
 type TaskGroup struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Placeholders that have arrived.
+	// Number of submitted placeholders.
 	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// Placeholders replaced by real allocations.
+	// Number of placeholders that members have replaced.
 	Replaced uint32 `protobuf:"varint,3,opt,name=replaced,proto3" json:"replaced,omitempty"`
-	// Placeholders that ended otherwise, or are being stopped.
+	// Number of placeholders that have ended otherwise, or are being stopped.
 	TimedOut uint32 `protobuf:"varint,4,opt,name=timed_out,json=timedOut,proto3" json:"timed_out,omitempty"`
-	// The size of the first placeholder.
+	// Resources of the first placeholder.
 	MinResource   map[string]int64 `protobuf:"bytes,5,rep,name=min_resource,json=minResource,proto3" json:"min_resource,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2275,24 +2273,24 @@ type Ask struct {
 	Priority      int32                  `protobuf:"varint,4,opt,name=priority,proto3" json:"priority,omitempty"`
 	RequestTime   int64                  `protobuf:"varint,5,opt,name=request_time,json=requestTime,proto3" json:"request_time,omitempty"`
 	Tags          map[string]string      `protobuf:"bytes,6,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Why it was not allocated so far, each reason with its last time and how often.
+	// Reasons why it was not placed, each with its last time and count.
 	AllocationLog []*AllocationLogEntry `protobuf:"bytes,7,rep,name=allocation_log,json=allocationLog,proto3" json:"allocation_log,omitempty"`
-	// Whether it was within its user's quota when it was tried.
+	// True if it was within its user's quota when it was tried.
 	SchedulingAttempted bool `protobuf:"varint,8,opt,name=scheduling_attempted,json=schedulingAttempted,proto3" json:"scheduling_attempted,omitempty"`
-	// Whether it was reported to the RM as fitting no node.
+	// True if it was reported to the RM because it fits on no node.
 	TriggeredScaleUp bool `protobuf:"varint,9,opt,name=triggered_scale_up,json=triggeredScaleUp,proto3" json:"triggered_scale_up,omitempty"`
-	// The node that is reserved for it, empty for none.
+	// The node that is reserved for it; empty for none.
 	ReservedNode string `protobuf:"bytes,10,opt,name=reserved_node,json=reservedNode,proto3" json:"reserved_node,omitempty"`
-	// The node on which it is assumed, while the RM is asked about that node; empty for none.
+	// The node on which it is assumed while the RM checks that node; empty for none.
 	AssumedNode string `protobuf:"bytes,11,opt,name=assumed_node,json=assumedNode,proto3" json:"assumed_node,omitempty"`
-	// The only node on which it may run, empty for any.
+	// The only node on which it may run; empty for any node.
 	RequiredNode string `protobuf:"bytes,12,opt,name=required_node,json=requiredNode,proto3" json:"required_node,omitempty"`
 	Placeholder  bool   `protobuf:"varint,13,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
 	TaskGroup    string `protobuf:"bytes,14,opt,name=task_group,json=taskGroup,proto3" json:"task_group,omitempty"`
-	// The placeholder that it is to replace, empty for none. The RM was asked to stop that, or is being
-	// asked about the node.
+	// The placeholder that it will replace, while the RM stops that placeholder or checks the node; empty for
+	// none.
 	Replaces string `protobuf:"bytes,15,opt,name=replaces,proto3" json:"replaces,omitempty"`
-	// Whether victims were stopped for it.
+	// True if victims were stopped for it.
 	TriggeredPreemption bool `protobuf:"varint,16,opt,name=triggered_preemption,json=triggeredPreemption,proto3" json:"triggered_preemption,omitempty"`
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
@@ -2512,13 +2510,13 @@ type Allocation struct {
 	Tags           map[string]string      `protobuf:"bytes,8,rep,name=tags,proto3" json:"tags,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Placeholder    bool                   `protobuf:"varint,9,opt,name=placeholder,proto3" json:"placeholder,omitempty"`
 	TaskGroup      string                 `protobuf:"bytes,10,opt,name=task_group,json=taskGroup,proto3" json:"task_group,omitempty"`
-	// Whether it replaced a placeholder.
+	// True if it replaced a placeholder.
 	PlaceholderUsed bool `protobuf:"varint,11,opt,name=placeholder_used,json=placeholderUsed,proto3" json:"placeholder_used,omitempty"`
-	// Why the RM was asked to stop it: "preempted", "replaced" or "timeout"; empty if it was not.
+	// The reason why the RM was asked to stop it: "preempted", "replaced" or "timeout"; empty if it was not.
 	Stopping string `protobuf:"bytes,12,opt,name=stopping,proto3" json:"stopping,omitempty"`
-	// When it will be preempted, of an allocation under notice; 0 for none.
+	// Time when it will be preempted, as its notice says; 0 without a notice.
 	NoticeDeadline int64 `protobuf:"varint,13,opt,name=notice_deadline,json=noticeDeadline,proto3" json:"notice_deadline,omitempty"`
-	// The time up to which its work is saved, as reported by its RM; 0 if it reported none.
+	// Time up to which its work is saved, as the RM has reported; 0 without a report.
 	Checkpoint    int64 `protobuf:"varint,14,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2655,7 +2653,7 @@ func (x *Allocation) GetCheckpoint() int64 {
 type ListPreemptionsRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Empty: those of all applications and keys.
+	// The application and the key of the preempted allocation; empty for all.
 	ApplicationId string `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	PageSize      uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -2731,7 +2729,7 @@ func (x *ListPreemptionsRequest) GetPageToken() string {
 
 type ListPreemptionsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The latest first. A partition records the last 10,000.
+	// The latest first. A partition retains the last 10,000.
 	Preemptions   []*Preemption `protobuf:"bytes,1,rep,name=preemptions,proto3" json:"preemptions,omitempty"`
 	NextPageToken string        `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -2782,8 +2780,7 @@ func (x *ListPreemptionsResponse) GetNextPageToken() string {
 	return ""
 }
 
-// An allocation that the RM was asked to stop in favour of others, with the numbers of that
-// moment.
+// An allocation that the RM was asked to stop for others, with the figures of that moment.
 type Preemption struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
@@ -2793,28 +2790,28 @@ type Preemption struct {
 	Resources     map[string]int64       `protobuf:"bytes,5,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Priority      int32                  `protobuf:"varint,6,opt,name=priority,proto3" json:"priority,omitempty"`
 	Time          int64                  `protobuf:"varint,7,opt,name=time,proto3" json:"time,omitempty"`
-	// "guarantee": for an ask whose queue was below its guarantee. "fair-share": the same of its fair share.
-	// "required-node": for an ask that may run on no other node. "quota": the queue was above its lowered
-	// maximum. "drain": an operator drained the node.
+	// "guarantee": for an ask whose queue was below its guarantee. "fair-share": for an ask whose queue was below
+	// its fair share. "required-node": for an ask that requires the node. "quota": the queue was above its
+	// lowered maximum. "drain": an operator drained the node.
 	Rule string `protobuf:"bytes,8,opt,name=rule,proto3" json:"rule,omitempty"`
-	// The ask; empty for "quota" and "drain".
+	// The ask that uses the resources; empty for "quota" and "drain".
 	BeneficiaryApplicationId string `protobuf:"bytes,9,opt,name=beneficiary_application_id,json=beneficiaryApplicationId,proto3" json:"beneficiary_application_id,omitempty"`
 	BeneficiaryAllocationKey string `protobuf:"bytes,10,opt,name=beneficiary_allocation_key,json=beneficiaryAllocationKey,proto3" json:"beneficiary_allocation_key,omitempty"`
 	BeneficiaryPriority      int32  `protobuf:"varint,11,opt,name=beneficiary_priority,json=beneficiaryPriority,proto3" json:"beneficiary_priority,omitempty"`
-	// The queue of the victim and that of the ask, or the queue whose maximum was lowered.
+	// The queues of the victim and of the ask; for "quota" only the queue whose maximum was lowered.
 	VictimQueue      *PreemptionQueue `protobuf:"bytes,12,opt,name=victim_queue,json=victimQueue,proto3" json:"victim_queue,omitempty"`
 	BeneficiaryQueue *PreemptionQueue `protobuf:"bytes,13,opt,name=beneficiary_queue,json=beneficiaryQueue,proto3" json:"beneficiary_queue,omitempty"`
-	// When the victim ended; 0 if it has not.
+	// End of the victim; 0 if it has not ended.
 	ReleasedTime int64 `protobuf:"varint,14,opt,name=released_time,json=releasedTime,proto3" json:"released_time,omitempty"`
-	// When its RM was given notice; 0 for none.
+	// Time of the notice to its RM; 0 for none.
 	NoticedTime int64 `protobuf:"varint,15,opt,name=noticed_time,json=noticedTime,proto3" json:"noticed_time,omitempty"`
-	// For how long it had run, in seconds, and how much of that was lost: since its last checkpoint.
+	// Seconds that the victim had run, and seconds of lost work, since its last checkpoint.
 	Ran  float64 `protobuf:"fixed64,16,opt,name=ran,proto3" json:"ran,omitempty"`
 	Lost float64 `protobuf:"fixed64,17,opt,name=lost,proto3" json:"lost,omitempty"`
-	// That checkpoint, in nanoseconds since 1970, as reported by its RM, or else the median of its queue; 0 for
-	// neither.
+	// The last checkpoint in nanoseconds since 1970, as reported by its RM, or otherwise assumed from the median
+	// of its queue; 0 for neither.
 	Checkpoint int64 `protobuf:"varint,18,opt,name=checkpoint,proto3" json:"checkpoint,omitempty"`
-	// If costs were compared: the allocation on the node that would have been stopped next.
+	// If costs were compared: the allocation on the node that would have been the next victim.
 	Spared        *SparedAllocation `protobuf:"bytes,19,opt,name=spared,proto3" json:"spared,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2983,7 +2980,7 @@ func (x *Preemption) GetSpared() *SparedAllocation {
 	return nil
 }
 
-// An allocation that was not chosen as a victim.
+// An allocation that was not selected as a victim.
 type SparedAllocation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
@@ -3045,7 +3042,7 @@ func (x *SparedAllocation) GetLost() float64 {
 	return 0
 }
 
-// A queue as it was when victims were chosen.
+// A queue at the time when victims were selected.
 type PreemptionQueue struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Path          string                 `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
@@ -3192,7 +3189,7 @@ func (x *ListNodesRequest) GetPageToken() string {
 
 type ListNodesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By id.
+	// Sorted by id.
 	Nodes         []*Node `protobuf:"bytes,1,rep,name=nodes,proto3" json:"nodes,omitempty"`
 	NextPageToken string  `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3251,23 +3248,23 @@ type Node struct {
 	Capacity    map[string]int64       `protobuf:"bytes,4,rep,name=capacity,proto3" json:"capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Allocated   map[string]int64       `protobuf:"bytes,5,rep,name=allocated,proto3" json:"allocated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Occupied    map[string]int64       `protobuf:"bytes,6,rep,name=occupied,proto3" json:"occupied,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// May be below zero after a capacity decrease.
+	// May be negative after the capacity was decreased.
 	Available map[string]int64 `protobuf:"bytes,7,rep,name=available,proto3" json:"available,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// 0 for empty to 1 for full, by the weights of the node sort policy.
+	// From 0 (empty) to 1 (full), by the weights of the node sort policy.
 	Utilization     float64           `protobuf:"fixed64,8,opt,name=utilization,proto3" json:"utilization,omitempty"`
 	AllocationCount uint32            `protobuf:"varint,9,opt,name=allocation_count,json=allocationCount,proto3" json:"allocation_count,omitempty"`
 	Attributes      map[string]string `protobuf:"bytes,10,rep,name=attributes,proto3" json:"attributes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
-	// Reservations of the node, the first 16; ListReservations has all.
+	// The first 16 reservations of the node; ListReservations has all.
 	Reservations []*Reservation `protobuf:"bytes,11,rep,name=reservations,proto3" json:"reservations,omitempty"`
 	ForeignCount uint32         `protobuf:"varint,12,opt,name=foreign_count,json=foreignCount,proto3" json:"foreign_count,omitempty"`
-	// Whether an operator has cordoned it: it takes no new allocations, regardless of its RM
-	// (Admin.SetNodeSchedulable). Running ones continue, unless it has a `drain`.
+	// True if an operator has cordoned it (Admin.SetNodeSchedulable): it accepts no new allocations, even if its
+	// RM allows them. Existing allocations run on, unless it has a `drain`.
 	Drained bool `protobuf:"varint,13,opt,name=drained,proto3" json:"drained,omitempty"`
 	// Number of reservations of the node.
 	ReservationCount uint32 `protobuf:"varint,14,opt,name=reservation_count,json=reservationCount,proto3" json:"reservation_count,omitempty"`
-	// Resources that other asks have to leave free for all of these.
+	// Resources that other asks must leave free for all reservations.
 	Kept map[string]int64 `protobuf:"bytes,15,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The operator that cordoned it; absent if none did.
+	// The operator that cordoned the node; absent if none did.
 	Cordon *OperatorMark `protobuf:"bytes,16,opt,name=cordon,proto3" json:"cordon,omitempty"`
 	// Progress of an operator's drain; absent without one.
 	Drain         *NodeDrain `protobuf:"bytes,17,opt,name=drain,proto3" json:"drain,omitempty"`
@@ -3424,13 +3421,13 @@ func (x *Node) GetDrain() *NodeDrain {
 	return nil
 }
 
-// Mark of an operator's act on a node, a queue or an application.
+// Record of an operator's action on a node, a queue or an application.
 type OperatorMark struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The name of the caller; empty if callers have none.
+	// Name of the caller; empty if callers have no names.
 	By   string `protobuf:"bytes,1,opt,name=by,proto3" json:"by,omitempty"`
 	Time int64  `protobuf:"varint,2,opt,name=time,proto3" json:"time,omitempty"`
-	// Why, in the operator's words.
+	// Reason, as the operator gave it.
 	Message       string `protobuf:"bytes,3,opt,name=message,proto3" json:"message,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3487,19 +3484,19 @@ func (x *OperatorMark) GetMessage() string {
 	return ""
 }
 
-// Progress of a drain: the RM is asked to stop allocations one by one, evenly until the deadline,
-// or all of them end by themselves.
+// Progress of a drain. With a deadline the RM is asked to stop the allocations one after another until then;
+// without one they end by themselves.
 type NodeDrain struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	StartTime int64                  `protobuf:"varint,1,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
-	// When the last allocation is stopped; 0 if none is.
+	// Time when the last allocation will be stopped; 0 if none will be.
 	Deadline int64 `protobuf:"varint,2,opt,name=deadline,proto3" json:"deadline,omitempty"`
-	// Allocations at the start, and those that remain.
+	// Numbers of allocations at the start, and now.
 	Allocations uint32 `protobuf:"varint,3,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	Remaining   uint32 `protobuf:"varint,4,opt,name=remaining,proto3" json:"remaining,omitempty"`
-	// Those of the remaining that the RM was asked to stop.
+	// Number of remaining allocations that the RM was asked to stop.
 	Stopping uint32 `protobuf:"varint,5,opt,name=stopping,proto3" json:"stopping,omitempty"`
-	// Allocations that stay: foreign ones, and those of asks that require the node.
+	// Number of exempt allocations: foreign ones, and those that require the node.
 	Exempt        uint32 `protobuf:"varint,6,opt,name=exempt,proto3" json:"exempt,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3583,18 +3580,18 @@ type Reservation struct {
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string                 `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Time          int64                  `protobuf:"varint,4,opt,name=time,proto3" json:"time,omitempty"`
-	// Whether the ask may run on no other node.
+	// True if the ask requires the node.
 	Required bool `protobuf:"varint,5,opt,name=required,proto3" json:"required,omitempty"`
 	// The queue of the ask.
 	Queue string `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
-	// Resources that other asks have to leave free on the node.
+	// Resources that other asks must leave free on the node.
 	Kept map[string]int64 `protobuf:"bytes,7,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Other asks have to leave all of the node (property reservation.exclusive).
+	// True if other asks must leave the whole node free (property reservation.exclusive).
 	Exclusive bool `protobuf:"varint,8,opt,name=exclusive,proto3" json:"exclusive,omitempty"`
-	// Since when the ask would not fit on the empty node, in nanoseconds since 1970; 0 if it
-	// would. Such a reservation is given up after reservation.idle.timeout.
+	// Time since which the ask would not fit even on the empty node, in nanoseconds since 1970; 0 if it would.
+	// Such a reservation is removed after reservation.idle.timeout.
 	IdleSince int64 `protobuf:"varint,9,opt,name=idle_since,json=idleSince,proto3" json:"idle_since,omitempty"`
-	// Why the ask does not run.
+	// Reason why the ask does not run.
 	Reason        *HolderReason `protobuf:"bytes,10,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3700,15 +3697,14 @@ func (x *Reservation) GetReason() *HolderReason {
 	return nil
 }
 
-// Why an ask with a reserved node does not run there.
+// The reason why an ask with a reserved node does not run there.
 type HolderReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The code of the check that stops it, "WAITS_FOR_ROOM", "NODE_REFUSED" (the RM says so, or the node
-	// is out for another cause), "WAITS_FOR_TURN", "WAITS_FOR_ANSWER" (of its RM) or
-	// "RESERVATION_ENDED" (while the report was made).
+	// The code of the check that blocks it; or "WAITS_FOR_ROOM", "NODE_REFUSED" (by its RM, or for another
+	// cause), "WAITS_FOR_TURN", "WAITS_FOR_ANSWER" (of its RM), or "RESERVATION_ENDED" (during the report).
 	Code    string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	Message string `protobuf:"bytes,2,opt,name=message,proto3" json:"message,omitempty"`
-	// For "WAITS_FOR_ROOM": what has to become free on the node.
+	// For "WAITS_FOR_ROOM": the resources that have to become free on the node.
 	Lacks         map[string]int64 `protobuf:"bytes,3,rep,name=lacks,proto3" json:"lacks,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3827,7 +3823,7 @@ func (x *ListReservationsRequest) GetPageToken() string {
 
 type ListReservationsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By node id, then by time.
+	// Sorted by node id, then by time.
 	Reservations  []*Reservation `protobuf:"bytes,1,rep,name=reservations,proto3" json:"reservations,omitempty"`
 	NextPageToken string         `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -3882,7 +3878,7 @@ type ListUsageRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	Kind      UsageKind              `protobuf:"varint,2,opt,name=kind,proto3,enum=licorne.v1.UsageKind" json:"kind,omitempty"`
-	// Empty: all users or groups.
+	// Name of a user or group; empty for all.
 	Name          string `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
 	PageSize      uint32 `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -3957,7 +3953,7 @@ func (x *ListUsageRequest) GetPageToken() string {
 
 type ListUsageResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By name.
+	// Sorted by name.
 	Usages        []*Usage `protobuf:"bytes,1,rep,name=usages,proto3" json:"usages,omitempty"`
 	NextPageToken string   `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4012,7 +4008,7 @@ func (x *ListUsageResponse) GetNextPageToken() string {
 type Usage struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Name  string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
-	// Applications that count, each with the group that it counts for, empty for none.
+	// Counted applications, each with the group whose limits apply to it; empty for none.
 	ApplicationGroups map[string]string `protobuf:"bytes,2,rep,name=application_groups,json=applicationGroups,proto3" json:"application_groups,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	Root              *QueueUsage       `protobuf:"bytes,3,opt,name=root,proto3" json:"root,omitempty"`
 	unknownFields     protoimpl.UnknownFields
@@ -4074,14 +4070,14 @@ type QueueUsage struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Queue     string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	Allocated map[string]int64       `protobuf:"bytes,2,rep,name=allocated,proto3" json:"allocated,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Applications with allocations.
+	// Ids of applications with allocations.
 	RunningApplications []string `protobuf:"bytes,3,rep,name=running_applications,json=runningApplications,proto3" json:"running_applications,omitempty"`
-	// The limit; a name that is absent is unlimited.
+	// The limit; absent resources are unlimited.
 	Max map[string]int64 `protobuf:"bytes,4,rep,name=max,proto3" json:"max,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// 0 for no limit.
+	// Maximum number of applications; 0 for no limit.
 	MaxApplications uint64        `protobuf:"varint,5,opt,name=max_applications,json=maxApplications,proto3" json:"max_applications,omitempty"`
 	Children        []*QueueUsage `protobuf:"bytes,6,rep,name=children,proto3" json:"children,omitempty"`
-	// Of a user, in a queue with `fairshare.half-life`.
+	// For a user in a queue with `fairshare.half-life`.
 	FairShare     *FairShare `protobuf:"bytes,7,opt,name=fair_share,json=fairShare,proto3" json:"fair_share,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4212,7 +4208,7 @@ func (x *ListOutstandingRequest) GetPartition() string {
 
 type ListOutstandingResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The largest count first.
+	// Sorted by count, the largest first.
 	Shapes        []*OutstandingShape `protobuf:"bytes,1,rep,name=shapes,proto3" json:"shapes,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4255,12 +4251,12 @@ func (x *ListOutstandingResponse) GetShapes() []*OutstandingShape {
 	return nil
 }
 
-// Asks of one size that quotas would admit but that fit no node.
+// Asks of one size that quotas admit but that fit on no node.
 type OutstandingShape struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Resources map[string]int64       `protobuf:"bytes,1,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Count     uint32                 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
-	// How many of them in each queue.
+	// Number of these asks by queue.
 	Queues        map[string]uint32 `protobuf:"bytes,3,rep,name=queues,proto3" json:"queues,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4319,9 +4315,9 @@ func (x *OutstandingShape) GetQueues() map[string]uint32 {
 
 type ListReasonsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: all partitions that the caller may see.
+	// The partition; empty for all partitions that the caller may see.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Only asks of this queue and of those below it; empty for all.
+	// Only asks of this queue and its descendants; empty for all queues.
 	Queue         string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4373,13 +4369,13 @@ func (x *ListReasonsRequest) GetQueue() string {
 
 type ListReasonsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Most asks first.
+	// Sorted by number of asks, the largest first.
 	Reasons []*WaitReason `protobuf:"bytes,1,rep,name=reasons,proto3" json:"reasons,omitempty"`
-	// All pending asks; the sum over the reasons.
+	// Number of pending asks: the sum over all reasons.
 	Asks uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
 	// The time of the answer.
 	Time int64 `protobuf:"varint,3,opt,name=time,proto3" json:"time,omitempty"`
-	// Members that did not answer in time, by their names: their asks are not counted.
+	// Names of members that did not answer in time: their asks are not counted.
 	MissingMembers []string `protobuf:"bytes,4,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -4443,21 +4439,21 @@ func (x *ListReasonsResponse) GetMissingMembers() []string {
 	return nil
 }
 
-// Asks that the same kind of check stops.
+// Asks that the same kind of check blocks.
 type WaitReason struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS, as in Check.
 	Code string `protobuf:"bytes,1,opt,name=code,proto3" json:"code,omitempty"`
 	Asks uint32 `protobuf:"varint,2,opt,name=asks,proto3" json:"asks,omitempty"`
-	// The sum of these asks.
+	// Total resources of these asks.
 	Resources map[string]int64 `protobuf:"bytes,3,rep,name=resources,proto3" json:"resources,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// How many queues have such asks, and those with most of them, five at most.
+	// Number of queues with such asks, and the queues with the most, at most five.
 	Queues      uint32         `protobuf:"varint,4,opt,name=queues,proto3" json:"queues,omitempty"`
 	FirstQueues []*ReasonQueue `protobuf:"bytes,5,rep,name=first_queues,json=firstQueues,proto3" json:"first_queues,omitempty"`
-	// For NO_NODE_FITS: what most nodes lack for how many of the asks, by cause, such as "full: memory",
-	// "reserved" or "refused: <reason>". The most frequent first, ten at most.
+	// For NO_NODE_FITS: the number of asks by the cause that excludes most nodes, such as "full: memory",
+	// "reserved" or "refused: <reason>". The most frequent cause first, at most ten.
 	Causes []*ReasonCause `protobuf:"bytes,6,rep,name=causes,proto3" json:"causes,omitempty"`
-	// One of these asks.
+	// An example of these asks.
 	ApplicationId string `protobuf:"bytes,7,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	AllocationKey string `protobuf:"bytes,8,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4555,7 +4551,7 @@ type ReasonQueue struct {
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The queue of the asks.
 	Queue string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
-	// The queue, user or group whose limit stops them; empty if the reason is about none.
+	// The queue, user or group whose limit blocks them; empty if the reason is about none.
 	Subject       string `protobuf:"bytes,3,opt,name=subject,proto3" json:"subject,omitempty"`
 	Asks          uint32 `protobuf:"varint,4,opt,name=asks,proto3" json:"asks,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -4674,11 +4670,11 @@ func (x *ReasonCause) GetAsks() uint32 {
 
 type ListResourceHoursRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: all partitions that the caller may see.
+	// The partition; empty for all partitions that the caller may see.
 	Partition string `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// "queue", "user" or "group"; empty for "queue".
 	By string `protobuf:"bytes,2,opt,name=by,proto3" json:"by,omitempty"`
-	// From this time, rounded down to an hour, until that; 0 for all records, and for now.
+	// Begin, rounded down to an hour, and end; 0 for the first record, and for now.
 	Since         int64  `protobuf:"varint,3,opt,name=since,proto3" json:"since,omitempty"`
 	Until         int64  `protobuf:"varint,4,opt,name=until,proto3" json:"until,omitempty"`
 	PageSize      uint32 `protobuf:"varint,5,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
@@ -4763,7 +4759,7 @@ type ListResourceHoursResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rows          []*ResourceHours       `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// The hour from which records are kept; 0 if none are.
+	// The first hour with records; 0 without records.
 	KeptSince     int64 `protobuf:"varint,3,opt,name=kept_since,json=keptSince,proto3" json:"kept_since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4825,14 +4821,14 @@ type ResourceHours struct {
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	// The path of a queue, or the name of a user or group.
 	Name string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"`
-	// Resources times hours: milli-core-hours, byte-hours, or counts times hours. A queue includes those
-	// below it.
+	// Resources times hours: milli-core hours, byte hours, or counts times hours. A queue includes its
+	// descendants.
 	Hours map[string]float64 `protobuf:"bytes,3,rep,name=hours,proto3" json:"hours,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// Allocations that ended, and those of them that were preempted, with what these had used.
+	// Number of ended allocations, and number and resource hours of those that were preempted.
 	Allocations    uint64             `protobuf:"varint,4,opt,name=allocations,proto3" json:"allocations,omitempty"`
 	Preempted      uint64             `protobuf:"varint,5,opt,name=preempted,proto3" json:"preempted,omitempty"`
 	PreemptedHours map[string]float64 `protobuf:"bytes,6,rep,name=preempted_hours,json=preemptedHours,proto3" json:"preempted_hours,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
-	// The part of `hours` that allocations used which backfill had started (see `PassedStart`).
+	// The part of `hours` from allocations that backfill started (see `PassedStart`).
 	BackfilledHours map[string]float64 `protobuf:"bytes,7,rep,name=backfilled_hours,json=backfilledHours,proto3" json:"backfilled_hours,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"fixed64,2,opt,name=value"`
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -4919,11 +4915,11 @@ func (x *ResourceHours) GetBackfilledHours() map[string]float64 {
 
 type ListEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the RM that registered first.
+	// The RM; empty for the RM that registered first.
 	RmId string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// The first id wanted.
+	// The first id to return.
 	Start uint64 `protobuf:"varint,2,opt,name=start,proto3" json:"start,omitempty"`
-	// Most events; 0 for as many as fit into one answer.
+	// Maximum number of events; 0 for as many as fit into one answer.
 	Count         uint32 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -4982,9 +4978,9 @@ func (x *ListEventsRequest) GetCount() uint32 {
 
 type ListEventsResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Changes when ids start anew: with every start of the server and registration of the RM.
+	// Changes when ids start again: with every start of the server, and every registration of the RM.
 	Instance string `protobuf:"bytes,1,opt,name=instance,proto3" json:"instance,omitempty"`
-	// The ids of recorded events; without any, `highest_id` is below `lowest_id`.
+	// The lowest and highest id of recorded events; if there are none, `highest_id` is below `lowest_id`.
 	LowestId      uint64   `protobuf:"varint,2,opt,name=lowest_id,json=lowestId,proto3" json:"lowest_id,omitempty"`
 	HighestId     int64    `protobuf:"varint,3,opt,name=highest_id,json=highestId,proto3" json:"highest_id,omitempty"`
 	Events        []*Event `protobuf:"bytes,4,rep,name=events,proto3" json:"events,omitempty"`
@@ -5104,11 +5100,11 @@ func (x *Event) GetRecord() *si.EventRecord {
 
 type WatchEventsRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Empty: the RM that registered first.
+	// The RM; empty for the RM that registered first.
 	RmId string `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// The first id; without it the stream begins with the next event.
+	// The first id; if absent the stream begins with the next event.
 	Start *uint64 `protobuf:"varint,2,opt,name=start,proto3,oneof" json:"start,omitempty"`
-	// The instance that `start` is of; another one ends the call with OUT_OF_RANGE. Empty: any.
+	// The instance of `start`; if the current instance differs, the error is OUT_OF_RANGE. Empty for any.
 	Instance      string `protobuf:"bytes,3,opt,name=instance,proto3" json:"instance,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5221,7 +5217,7 @@ type ExplainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Partition     string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
-	// Empty: the application's first ask in order.
+	// Key of the ask or allocation; empty for the application's first ask.
 	AllocationKey string `protobuf:"bytes,3,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5283,26 +5279,25 @@ type ExplainResponse struct {
 	AllocationKey string                 `protobuf:"bytes,1,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	ApplicationId string                 `protobuf:"bytes,2,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	Queue         string                 `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
-	// "allocated", "assumed" (booked on a node that the RM is being asked about), "pending" (a check
-	// stops it), "waiting" (all checks pass, not tried yet), "replacing" (it replaces a
-	// placeholder that the RM was asked to stop), "stopping" (the RM was asked to stop it) or "preempted"
-	// (it has ended).
+	// "allocated", "assumed" (on a node that the RM is checking), "pending" (blocked by a check), "waiting" (all
+	// checks pass, not tried yet), "replacing" (waits for the end of the placeholder that it replaces),
+	// "stopping" (the RM was asked to stop it), or "preempted" (it has ended).
 	Verdict string `protobuf:"bytes,4,opt,name=verdict,proto3" json:"verdict,omitempty"`
-	// One sentence: the first check that stops it, or where the allocation is.
+	// One sentence: the first check that blocks it, or its node.
 	Summary string `protobuf:"bytes,5,opt,name=summary,proto3" json:"summary,omitempty"`
-	// All checks in the order in which they are made.
+	// All checks, in the order in which they apply.
 	Checks []*Check `protobuf:"bytes,6,rep,name=checks,proto3" json:"checks,omitempty"`
-	// Asks of the same application that come first.
+	// Number of asks of the same application that are tried first.
 	AsksAhead uint32 `protobuf:"varint,7,opt,name=asks_ahead,json=asksAhead,proto3" json:"asks_ahead,omitempty"`
-	// Applications of the same queue that come first.
+	// Number of applications of the same queue that are tried first.
 	ApplicationsAhead uint32 `protobuf:"varint,8,opt,name=applications_ahead,json=applicationsAhead,proto3" json:"applications_ahead,omitempty"`
 	// For "stopping" and "preempted": beneficiary and reason.
 	Preemption *Preemption `protobuf:"bytes,9,opt,name=preemption,proto3" json:"preemption,omitempty"`
-	// When the ask is expected to start; absent unless backfill is on for its partition.
+	// Expected start of the ask; absent unless its partition has backfill.
 	ExpectedStart *ExpectedStart `protobuf:"bytes,10,opt,name=expected_start,json=expectedStart,proto3" json:"expected_start,omitempty"`
-	// Of a pending ask: the increase of its application's priority in the order, by age.
+	// For a pending ask: increase of its application's priority in the order, by age.
 	AgeBonus int32 `protobuf:"varint,11,opt,name=age_bonus,json=ageBonus,proto3" json:"age_bonus,omitempty"`
-	// Of an allocation, or of an ask that is assumed on a node: absent unless backfill started it.
+	// For an allocation or an assumed ask that backfill started; absent otherwise.
 	Passed        *PassedStart `protobuf:"bytes,12,opt,name=passed,proto3" json:"passed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5422,13 +5417,13 @@ func (x *ExplainResponse) GetPassed() *PassedStart {
 	return nil
 }
 
-// The planned start that an allocation passed: an ask before it in the order held that start.
+// The shadow start that an allocation has passed, of an ask or gang that was ahead in the order.
 type PassedStart struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
 	// Empty for a gang.
 	AllocationKey string `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
-	// As it was planned then, in nanoseconds since 1970.
+	// The shadow start at that moment, in nanoseconds since 1970.
 	StartsAt      int64 `protobuf:"varint,3,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5485,25 +5480,26 @@ func (x *PassedStart) GetStartsAt() int64 {
 	return 0
 }
 
-// When an ask is expected to start.
+// The expected start of an ask or gang.
 type ExpectedStart struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// In nanoseconds since 1970; 0 with the confidence "unknown".
+	// The start in nanoseconds since 1970; 0 if the confidence is "unknown".
 	StartsAt int64 `protobuf:"varint,1,opt,name=starts_at,json=startsAt,proto3" json:"starts_at,omitempty"`
-	// "declared" if all runtimes that it depends on are declared, "learnt" if some follow from past runs,
-	// "unknown" if some are neither.
+	// "declared" if all runtimes on which it depends are declared, "learnt" if some are from past runs, "unknown"
+	// if some are neither.
 	Confidence string `protobuf:"bytes,2,opt,name=confidence,proto3" json:"confidence,omitempty"`
-	// Shadow start as first published, in nanoseconds since 1970; 0 if the ask holds none.
+	// The shadow start as first published, in nanoseconds since 1970; 0 if the ask has none.
 	FirstTold int64 `protobuf:"varint,3,opt,name=first_told,json=firstTold,proto3" json:"first_told,omitempty"`
-	// The latest start that the ask wants, in nanoseconds since 1970; 0 for none.
+	// The latest desired start of the ask, in nanoseconds since 1970; 0 for none.
 	StartBy int64 `protobuf:"varint,4,opt,name=start_by,json=startBy,proto3" json:"start_by,omitempty"`
-	// Asks ahead of this one, if there are too many for an estimate: then the start is unknown. Else 0.
+	// Number of asks ahead of this one if they are too many for an estimate, so that the start is unknown;
+	// otherwise 0.
 	AsksAhead uint32 `protobuf:"varint,5,opt,name=asks_ahead,json=asksAhead,proto3" json:"asks_ahead,omitempty"`
-	// True for an estimate by amounts alone: the ask has a predicate, about which the RM was not asked.
+	// True if the ask has predicates, about which the RM was not asked: the estimate considers only resources.
 	Unasked bool `protobuf:"varint,6,opt,name=unasked,proto3" json:"unasked,omitempty"`
-	// The earliest and the latest start, in nanoseconds since 1970, between which asks start in `level` of a
-	// hundred cases, by the latest errors of such times for the same queue and amounts. All are 0 while the
-	// server has observed too few starts, and without a start.
+	// Range in which the ask starts in `level` percent of cases, in nanoseconds since 1970. It is based on recent
+	// errors of expected starts for the same queue and resources. All are 0 without a start, and while the
+	// server has observed too few starts.
 	Earliest      int64  `protobuf:"varint,7,opt,name=earliest,proto3" json:"earliest,omitempty"`
 	Latest        int64  `protobuf:"varint,8,opt,name=latest,proto3" json:"latest,omitempty"`
 	Level         uint32 `protobuf:"varint,9,opt,name=level,proto3" json:"level,omitempty"`
@@ -5607,7 +5603,7 @@ func (x *ExpectedStart) GetLevel() uint32 {
 type ListCalendarRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Empty: all queues.
+	// The queue, with its descendants; empty for all queues.
 	Queue         string `protobuf:"bytes,2,opt,name=queue,proto3" json:"queue,omitempty"`
 	PageSize      uint32 `protobuf:"varint,3,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string `protobuf:"bytes,4,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -5675,7 +5671,7 @@ func (x *ListCalendarRequest) GetPageToken() string {
 
 type ListCalendarResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// By expected start; unknown starts come last.
+	// Sorted by expected start; unknown starts are last.
 	Entries       []*CalendarEntry `protobuf:"bytes,1,rep,name=entries,proto3" json:"entries,omitempty"`
 	NextPageToken string           `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -5726,7 +5722,7 @@ func (x *ListCalendarResponse) GetNextPageToken() string {
 	return ""
 }
 
-// A gang or an ask that holds a shadow start.
+// A gang or an ask with a shadow start.
 type CalendarEntry struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	ApplicationId string                 `protobuf:"bytes,1,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
@@ -5734,12 +5730,12 @@ type CalendarEntry struct {
 	AllocationKey string         `protobuf:"bytes,2,opt,name=allocation_key,json=allocationKey,proto3" json:"allocation_key,omitempty"`
 	Queue         string         `protobuf:"bytes,3,opt,name=queue,proto3" json:"queue,omitempty"`
 	Start         *ExpectedStart `protobuf:"bytes,4,opt,name=start,proto3" json:"start,omitempty"`
-	// Asks that start together.
+	// Number of asks that start together.
 	Asks      uint32           `protobuf:"varint,5,opt,name=asks,proto3" json:"asks,omitempty"`
 	Requested map[string]int64 `protobuf:"bytes,6,rep,name=requested,proto3" json:"requested,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Nodes on which room is held from the start on.
+	// Number of nodes on which resources are kept free from the shadow start on.
 	Nodes uint32 `protobuf:"varint,7,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Since when it holds, in nanoseconds since 1970.
+	// Time since which it has a shadow start, in nanoseconds since 1970.
 	Since         int64 `protobuf:"varint,8,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5834,10 +5830,10 @@ func (x *CalendarEntry) GetSince() int64 {
 type ListTopologyRequest struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
 	Partition string                 `protobuf:"bytes,1,opt,name=partition,proto3" json:"partition,omitempty"`
-	// Empty: all levels.
+	// The level; empty for all levels.
 	Level string `protobuf:"bytes,2,opt,name=level,proto3" json:"level,omitempty"`
-	// The size of one gang member; empty for that of the first pending topology gang, or else of
-	// the largest pending ask that a node has room for now, or of the largest.
+	// Resources of one gang member. If empty, those of the first pending topology gang, otherwise those of the
+	// largest pending ask that fits on a node now, otherwise those of the largest pending ask.
 	Shape         map[string]int64 `protobuf:"bytes,3,rep,name=shape,proto3" json:"shape,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	PageSize      uint32           `protobuf:"varint,4,opt,name=page_size,json=pageSize,proto3" json:"page_size,omitempty"`
 	PageToken     string           `protobuf:"bytes,5,opt,name=page_token,json=pageToken,proto3" json:"page_token,omitempty"`
@@ -5915,10 +5911,10 @@ type ListTopologyResponse struct {
 	// Names of node attributes, the widest first.
 	Levels []string         `protobuf:"bytes,1,rep,name=levels,proto3" json:"levels,omitempty"`
 	Shape  map[string]int64 `protobuf:"bytes,2,rep,name=shape,proto3" json:"shape,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// By path, a domain before those inside.
+	// Sorted by path, each domain before its subdomains.
 	Domains       []*TopologyDomain `protobuf:"bytes,3,rep,name=domains,proto3" json:"domains,omitempty"`
 	NextPageToken string            `protobuf:"bytes,4,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// True if the RM judges nodes: the slots are counted by amounts alone, it was not asked about them.
+	// True if the RM has predicates, about which it was not asked: slots consider only resources.
 	Unasked       bool `protobuf:"varint,5,opt,name=unasked,proto3" json:"unasked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -5989,7 +5985,7 @@ func (x *ListTopologyResponse) GetUnasked() bool {
 	return false
 }
 
-// Nodes that agree in their attributes down to one level.
+// Nodes with equal attributes from the widest level down to `level`.
 type TopologyDomain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Level string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"`
@@ -5999,9 +5995,9 @@ type TopologyDomain struct {
 	SchedulableNodes uint32           `protobuf:"varint,4,opt,name=schedulable_nodes,json=schedulableNodes,proto3" json:"schedulable_nodes,omitempty"`
 	Capacity         map[string]int64 `protobuf:"bytes,5,rep,name=capacity,proto3" json:"capacity,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Available        map[string]int64 `protobuf:"bytes,6,rep,name=available,proto3" json:"available,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Members of the shape that fit now: the largest gang that would start here.
+	// Number of members of the shape that fit now: the size of the largest gang that could start here.
 	Slots uint32 `protobuf:"varint,7,opt,name=slots,proto3" json:"slots,omitempty"`
-	// Members of topology gangs that run here.
+	// Number of running members of topology gangs.
 	Members       uint32 `protobuf:"varint,8,opt,name=members,proto3" json:"members,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6093,42 +6089,42 @@ func (x *TopologyDomain) GetMembers() uint32 {
 	return 0
 }
 
-// One test that an ask has to pass.
+// A check that an ask has to pass.
 type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
 	// "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours"; "size" if the ask can never
-	// start, as a maximum or every node is too small for it.
+	// start, because a maximum or every node is too small for it.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
-	// What was tested: a queue's path, an application's id, a user and a queue, ….
+	// Subject of the check: path of a queue, id of an application, a user and a queue, ….
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
 	Passed  bool   `protobuf:"varint,3,opt,name=passed,proto3" json:"passed,omitempty"`
-	// Stable code of what stops the ask, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS; empty if it passed.
+	// Stable code of the reason that blocks the ask, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS; empty if passed.
 	Code string `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`
-	// In words, with amounts in the usual units: memory=4Gi,vcore=1.5.
+	// Text for people, with amounts such as memory=4Gi,vcore=1.5.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
-	// Operands by resource: what was wanted, what is used, what the limit is. For "preemption" what the
-	// queue has once all that was decided has happened, and what it is guaranteed.
+	// Operands by resource: requested and used amounts, and the limit. For "preemption", the usage of the queue
+	// after all pending preemptions, and its guarantee.
 	Requested map[string]int64 `protobuf:"bytes,6,rep,name=requested,proto3" json:"requested,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Used      map[string]int64 `protobuf:"bytes,7,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Limit     map[string]int64 `protobuf:"bytes,8,rep,name=limit,proto3" json:"limit,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// For "nodes": how many were out, by cause: "full: vcore", "reserved", "refused: <reason>", …. For
-	// "preemption": how many leaves and allocations may not be victims, by cause.
+	// For "nodes": number of excluded nodes by cause: "full: vcore", "reserved", "refused: <reason>", …. For
+	// "preemption": number of leaves and allocations that cannot be victims, by cause.
 	Causes map[string]uint32 `protobuf:"bytes,9,rep,name=causes,proto3" json:"causes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// In nanoseconds since 1970; 0 for none. For "backoff": when it ends. For "gang": when the
-	// placeholders time out. For "preemption": when time alone may change what it says. For "backfill": the
-	// shadow start that the ask must not delay. For "hours": when the window ends.
+	// A time in nanoseconds since 1970; 0 for none. For "backoff": its end. For "gang": when the placeholders
+	// time out. For "preemption": when the result may change just by waiting. For "backfill": the shadow start
+	// that the ask must not delay. For "hours": the end of the window.
 	Until int64 `protobuf:"varint,10,opt,name=until,proto3" json:"until,omitempty"`
-	// For "nodes": the queues for whose asks most of the reserved nodes are kept, five at most.
+	// For "nodes": the queues whose asks have the most reserved nodes, at most five.
 	ReservedFor []*QueueReservations `protobuf:"bytes,11,rep,name=reserved_for,json=reservedFor,proto3" json:"reserved_for,omitempty"`
-	// Other queues for whose asks nodes are reserved.
+	// Number of further queues whose asks have reserved nodes.
 	MoreQueues uint32 `protobuf:"varint,12,opt,name=more_queues,json=moreQueues,proto3" json:"more_queues,omitempty"`
-	// For "nodes": the bound that keeps the ask from having a node reserved.
+	// For "nodes": the limit that prevents a reservation for the ask.
 	ReservationBound *ReservationBound `protobuf:"bytes,13,opt,name=reservation_bound,json=reservationBound,proto3" json:"reservation_bound,omitempty"`
-	// For "budget": the RMs with most of what is short, the largest first, of those that the caller may
-	// see.
+	// For "budget": the RMs that use most of the missing resources, the largest first; only RMs that the caller
+	// may see.
 	Holders []*BudgetHolder `protobuf:"bytes,14,rep,name=holders,proto3" json:"holders,omitempty"`
-	// Since when an operator holds the application, in nanoseconds since 1970; 0 for none.
+	// Time since which an operator holds the application, in nanoseconds since 1970; 0 if not held.
 	Since         int64 `protobuf:"varint,15,opt,name=since,proto3" json:"since,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6321,16 +6317,16 @@ func (x *BudgetHolder) GetUsed() map[string]int64 {
 	return nil
 }
 
-// The nodes, of those that an ask was refused, that are reserved for the asks of one queue.
+// Those of an ask's excluded nodes that are reserved for the asks of one queue.
 type QueueReservations struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Queue string                 `protobuf:"bytes,1,opt,name=queue,proto3" json:"queue,omitempty"`
 	Nodes uint32                 `protobuf:"varint,2,opt,name=nodes,proto3" json:"nodes,omitempty"`
-	// Nodes whose asks could not have them if they were empty, as the last review found.
+	// Number of nodes on which the reserving ask would not fit even if they were empty, by the last review.
 	Idle uint32 `protobuf:"varint,3,opt,name=idle,proto3" json:"idle,omitempty"`
-	// Sum of what is kept; the first 16 reservations of a node count.
+	// Total resources that are kept free, for the first 16 reservations of each node.
 	Kept map[string]int64 `protobuf:"bytes,4,rep,name=kept,proto3" json:"kept,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Why one of the asks does not run, an idle one if there is one.
+	// Reason why one of the asks does not run; of an idle reservation if there is one.
 	Reason        *HolderReason `protobuf:"bytes,5,opt,name=reason,proto3" json:"reason,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6403,11 +6399,11 @@ func (x *QueueReservations) GetReason() *HolderReason {
 
 type ReservationBound struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// "in the partition", "in queue root.a", "for application a".
+	// Scope of the limit: "in the partition", "in queue root.a" or "for application a".
 	Whom     string `protobuf:"bytes,1,opt,name=whom,proto3" json:"whom,omitempty"`
 	Reserved uint32 `protobuf:"varint,2,opt,name=reserved,proto3" json:"reserved,omitempty"`
 	Most     uint32 `protobuf:"varint,3,opt,name=most,proto3" json:"most,omitempty"`
-	// The property that says so, such as "reservation.max.nodes".
+	// The property of the limit, such as "reservation.max.nodes".
 	Key           string `protobuf:"bytes,4,opt,name=key,proto3" json:"key,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -6527,7 +6523,7 @@ type ListBudgetsResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Budgets       []*Budget              `protobuf:"bytes,1,rep,name=budgets,proto3" json:"budgets,omitempty"`
 	NextPageToken string                 `protobuf:"bytes,2,opt,name=next_page_token,json=nextPageToken,proto3" json:"next_page_token,omitempty"`
-	// Members that did not answer in time, by their names: the answer lacks their part.
+	// Names of members that did not answer in time: the answer lacks their part.
 	MissingMembers []string `protobuf:"bytes,3,rep,name=missing_members,json=missingMembers,proto3" json:"missing_members,omitempty"`
 	unknownFields  protoimpl.UnknownFields
 	sizeCache      protoimpl.SizeCache
@@ -6586,18 +6582,18 @@ func (x *ListBudgetsResponse) GetMissingMembers() []string {
 
 type Budget struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// The path from the top: "company/research".
+	// The path from the topmost budget: "company/research".
 	Name    string           `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	Limit   map[string]int64 `protobuf:"bytes,2,rep,name=limit,proto3" json:"limit,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Members []*BudgetMember  `protobuf:"bytes,3,rep,name=members,proto3" json:"members,omitempty"`
-	// What the RMs use, as far as it is known.
+	// Usage of all RMs, as far as known.
 	Used map[string]int64 `protobuf:"bytes,4,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// The limit without what is used; with slices, without them and the overdrafts. Negative after an
-	// overdraft, or where the limit was lowered.
+	// The limit minus the usage or, with slices, minus slices and overdrafts. Negative after an overdraft, or
+	// after the limit was lowered.
 	Unassigned map[string]int64 `protobuf:"bytes,5,rep,name=unassigned,proto3" json:"unassigned,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// Whether each RM is bounded by a slice, as it is where several members serve RMs.
+	// True if each RM is limited by a slice, as in a deployment with several members.
 	Sliced bool `protobuf:"varint,6,opt,name=sliced,proto3" json:"sliced,omitempty"`
-	// Whether nothing is granted yet, because it is still counted what RMs use.
+	// True if nothing is granted yet, because the usage of RMs is still being counted.
 	Counting      bool             `protobuf:"varint,7,opt,name=counting,proto3" json:"counting,omitempty"`
 	Holdings      []*BudgetHolding `protobuf:"bytes,8,rep,name=holdings,proto3" json:"holdings,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -6690,7 +6686,7 @@ func (x *Budget) GetHoldings() []*BudgetHolding {
 	return nil
 }
 
-// Applications that count in a budget; `*` stands for any characters.
+// Applications that count towards a budget; `*` matches any characters.
 type BudgetMember struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Rm            string                 `protobuf:"bytes,1,opt,name=rm,proto3" json:"rm,omitempty"`
@@ -6751,17 +6747,17 @@ func (x *BudgetMember) GetQueue() string {
 	return ""
 }
 
-// What one RM has of a budget.
+// The part of a budget that one RM has.
 type BudgetHolding struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	RmId  string                 `protobuf:"bytes,1,opt,name=rm_id,json=rmId,proto3" json:"rm_id,omitempty"`
-	// Whether a member has said what the RM uses: otherwise only slice, want and overdraft are known.
+	// True if a member has reported the RM's usage; otherwise only `slice`, `wanted` and `overdraft` are known.
 	Here  bool             `protobuf:"varint,2,opt,name=here,proto3" json:"here,omitempty"`
 	Used  map[string]int64 `protobuf:"bytes,3,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Slice map[string]int64 `protobuf:"bytes,4,rep,name=slice,proto3" json:"slice,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// What asks that the budget stops need beyond the slice, or beyond the limit.
+	// Resources above the slice or limit that the asks need which the budget blocks.
 	Wanted map[string]int64 `protobuf:"bytes,5,rep,name=wanted,proto3" json:"wanted,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
-	// What is used beyond the slice, or beyond the limit.
+	// Usage above the slice or limit.
 	Overdraft     map[string]int64 `protobuf:"bytes,6,rep,name=overdraft,proto3" json:"overdraft,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

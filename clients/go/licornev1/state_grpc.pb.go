@@ -45,26 +45,26 @@ const (
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
-// means the partition of the RM that registered first with one of that name. Resources
-// are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+// The state of the core, read-only. A partition is named as `[rmID]name`, or by its bare name, which means
+// that of the first registered RM with such a partition. Resources are in bytes, milli-cores or counts; times
+// in nanoseconds since 1970, 0 for none.
 //
-// Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
-// meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
-// comes first, of those that have such a partition. If a member does not answer a bare name may mean
-// another RM, and is refused with UNAVAILABLE.
+// If several members share the RMs, each member answers for all RMs: it forwards a call to the owner of the
+// RM, or to all members. RMs are then ordered by id, so that a bare name means the first RM by id with such
+// a partition. If a member does not answer, a bare name could mean a different RM, and the error is
+// UNAVAILABLE.
 //
-// Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-// if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-// is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
-// were added or removed between two pages may be missing, and none is listed twice.
+// Lists have pages of `page_size` items: 0 means 1,000, and the maximum is 10,000. Pages of large items have
+// fewer, so that they stay well below 4 MiB. `next_page_token` is the `page_token` of the next page; it is
+// empty on the last page. The items of a list may be read at different times; items that are added or removed
+// between two pages may be missing, and none is listed twice.
 type StateClient interface {
-	// Version and interpreter of the server; of several members, the one that is called. For all callers.
+	// Version and interpreter of the called server. Allowed for all callers.
 	GetServer(ctx context.Context, in *GetServerRequest, opts ...grpc.CallOption) (*GetServerResponse, error)
-	// What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
-	// about the server and about RMs that it may see.
+	// The health of the server, with a finding for each problem. Allowed for all callers, with the findings about
+	// the server and about RMs that the caller may see.
 	GetHealth(ctx context.Context, in *GetHealthRequest, opts ...grpc.CallOption) (*GetHealthResponse, error)
-	// The registered RMs, with their use of their caps.
+	// The registered RMs, with their counts and limits.
 	ListRms(ctx context.Context, in *ListRmsRequest, opts ...grpc.CallOption) (*ListRmsResponse, error)
 	ListPartitions(ctx context.Context, in *ListPartitionsRequest, opts ...grpc.CallOption) (*ListPartitionsResponse, error)
 	ListQueues(ctx context.Context, in *ListQueuesRequest, opts ...grpc.CallOption) (*ListQueuesResponse, error)
@@ -75,25 +75,23 @@ type StateClient interface {
 	// Usage and limits of users or groups.
 	ListUsage(ctx context.Context, in *ListUsageRequest, opts ...grpc.CallOption) (*ListUsageResponse, error)
 	ListReservations(ctx context.Context, in *ListReservationsRequest, opts ...grpc.CallOption) (*ListReservationsResponse, error)
-	// Preempted allocations, with beneficiary and reason.
+	// Preempted allocations, with beneficiaries and reasons.
 	ListPreemptions(ctx context.Context, in *ListPreemptionsRequest, opts ...grpc.CallOption) (*ListPreemptionsResponse, error)
-	// Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster.
+	// Asks that quotas admit but that fit on no node, by shape.
 	ListOutstanding(ctx context.Context, in *ListOutstandingRequest, opts ...grpc.CallOption) (*ListOutstandingResponse, error)
-	// Why asks wait: how many by the first check that stops them, the most frequent first.
+	// Number of waiting asks by the first check that blocks them, the most frequent first.
 	ListReasons(ctx context.Context, in *ListReasonsRequest, opts ...grpc.CallOption) (*ListReasonsResponse, error)
 	// Usage over time, by queue, user or group.
 	ListResourceHours(ctx context.Context, in *ListResourceHoursRequest, opts ...grpc.CallOption) (*ListResourceHoursResponse, error)
-	// Expected starts of the asks that hold a shadow start.
+	// Expected starts of asks and gangs with a shadow start.
 	ListCalendar(ctx context.Context, in *ListCalendarRequest, opts ...grpc.CallOption) (*ListCalendarResponse, error)
-	// Free room by topology domain.
+	// Free resources by topology domain.
 	ListTopology(ctx context.Context, in *ListTopologyRequest, opts ...grpc.CallOption) (*ListTopologyResponse, error)
-	// Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
-	// the caller may see.
+	// Budgets over RMs, parents before children, with the usage of each RM that the caller may see.
 	ListBudgets(ctx context.Context, in *ListBudgetsRequest, opts ...grpc.CallOption) (*ListBudgetsResponse, error)
 	ListEvents(ctx context.Context, in *ListEventsRequest, opts ...grpc.CallOption) (*ListEventsResponse, error)
-	// Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
-	// events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-	// id to continue from.
+	// Events as they occur. The error is ABORTED for a subscriber that does not keep up, and OUT_OF_RANGE if
+	// `start` is an event that was dropped; ErrorInfo's metadata has `next_id`, the id from which to continue.
 	WatchEvents(ctx context.Context, in *WatchEventsRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchEventsResponse], error)
 }
 
@@ -318,26 +316,26 @@ type State_WatchEventsClient = grpc.ServerStreamingClient[WatchEventsResponse]
 // All implementations must embed UnimplementedStateServer
 // for forward compatibility.
 //
-// The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
-// means the partition of the RM that registered first with one of that name. Resources
-// are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+// The state of the core, read-only. A partition is named as `[rmID]name`, or by its bare name, which means
+// that of the first registered RM with such a partition. Resources are in bytes, milli-cores or counts; times
+// in nanoseconds since 1970, 0 for none.
 //
-// Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
-// meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
-// comes first, of those that have such a partition. If a member does not answer a bare name may mean
-// another RM, and is refused with UNAVAILABLE.
+// If several members share the RMs, each member answers for all RMs: it forwards a call to the owner of the
+// RM, or to all members. RMs are then ordered by id, so that a bare name means the first RM by id with such
+// a partition. If a member does not answer, a bare name could mean a different RM, and the error is
+// UNAVAILABLE.
 //
-// Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-// if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-// is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
-// were added or removed between two pages may be missing, and none is listed twice.
+// Lists have pages of `page_size` items: 0 means 1,000, and the maximum is 10,000. Pages of large items have
+// fewer, so that they stay well below 4 MiB. `next_page_token` is the `page_token` of the next page; it is
+// empty on the last page. The items of a list may be read at different times; items that are added or removed
+// between two pages may be missing, and none is listed twice.
 type StateServer interface {
-	// Version and interpreter of the server; of several members, the one that is called. For all callers.
+	// Version and interpreter of the called server. Allowed for all callers.
 	GetServer(context.Context, *GetServerRequest) (*GetServerResponse, error)
-	// What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
-	// about the server and about RMs that it may see.
+	// The health of the server, with a finding for each problem. Allowed for all callers, with the findings about
+	// the server and about RMs that the caller may see.
 	GetHealth(context.Context, *GetHealthRequest) (*GetHealthResponse, error)
-	// The registered RMs, with their use of their caps.
+	// The registered RMs, with their counts and limits.
 	ListRms(context.Context, *ListRmsRequest) (*ListRmsResponse, error)
 	ListPartitions(context.Context, *ListPartitionsRequest) (*ListPartitionsResponse, error)
 	ListQueues(context.Context, *ListQueuesRequest) (*ListQueuesResponse, error)
@@ -348,25 +346,23 @@ type StateServer interface {
 	// Usage and limits of users or groups.
 	ListUsage(context.Context, *ListUsageRequest) (*ListUsageResponse, error)
 	ListReservations(context.Context, *ListReservationsRequest) (*ListReservationsResponse, error)
-	// Preempted allocations, with beneficiary and reason.
+	// Preempted allocations, with beneficiaries and reasons.
 	ListPreemptions(context.Context, *ListPreemptionsRequest) (*ListPreemptionsResponse, error)
-	// Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster.
+	// Asks that quotas admit but that fit on no node, by shape.
 	ListOutstanding(context.Context, *ListOutstandingRequest) (*ListOutstandingResponse, error)
-	// Why asks wait: how many by the first check that stops them, the most frequent first.
+	// Number of waiting asks by the first check that blocks them, the most frequent first.
 	ListReasons(context.Context, *ListReasonsRequest) (*ListReasonsResponse, error)
 	// Usage over time, by queue, user or group.
 	ListResourceHours(context.Context, *ListResourceHoursRequest) (*ListResourceHoursResponse, error)
-	// Expected starts of the asks that hold a shadow start.
+	// Expected starts of asks and gangs with a shadow start.
 	ListCalendar(context.Context, *ListCalendarRequest) (*ListCalendarResponse, error)
-	// Free room by topology domain.
+	// Free resources by topology domain.
 	ListTopology(context.Context, *ListTopologyRequest) (*ListTopologyResponse, error)
-	// Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
-	// the caller may see.
+	// Budgets over RMs, parents before children, with the usage of each RM that the caller may see.
 	ListBudgets(context.Context, *ListBudgetsRequest) (*ListBudgetsResponse, error)
 	ListEvents(context.Context, *ListEventsRequest) (*ListEventsResponse, error)
-	// Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
-	// events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-	// id to continue from.
+	// Events as they occur. The error is ABORTED for a subscriber that does not keep up, and OUT_OF_RANGE if
+	// `start` is an event that was dropped; ErrorInfo's metadata has `next_id`, the id from which to continue.
 	WatchEvents(*WatchEventsRequest, grpc.ServerStreamingServer[WatchEventsResponse]) error
 	mustEmbedUnimplementedStateServer()
 }

@@ -1,7 +1,7 @@
-// Command manyrms is the RMs of `licorne bench manyrms`, all in one process: each has a connection, nodes
-// and an application of its own, over the streams of si.v1. It prints a line when all have joined. Then
-// each line of its input, a JSON object, has some of them ask for a while; the answer is a JSON object on
-// a line, with how long each ask has waited. It ends with its input.
+// Command manyrms runs the RMs of `licorne bench manyrms` in one process. Each RM has its own connection,
+// nodes and application, over the streams of si.v1. The command prints a line when all RMs have joined. Each
+// line of its input, a JSON object, makes some RMs send asks; the answer is a line with a JSON object, which
+// has the wait of each ask. The command ends at the end of its input.
 package main
 
 import (
@@ -19,10 +19,10 @@ import (
 	"time"
 )
 
-// joining is how many RMs join at a time.
+// joining is the number of RMs that join at the same time.
 const joining = 20
 
-// phase is what a line of the input asks for: this many RMs, from the first on, send this many asks each.
+// phase is a line of the input: the first RMs send so many asks each, at a rate.
 type phase struct {
 	RMs  int     `json:"rms"`
 	Asks int     `json:"asks"`
@@ -47,7 +47,7 @@ func main() {
 	}
 }
 
-// serve has all RMs join, and then ask as the input says until it ends.
+// serve lets all RMs join, then carries out the phases in the input until it ends.
 func serve(target, config string, rms, nodes int, input io.Reader, output io.Writer) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -76,7 +76,7 @@ func serve(target, config string, rms, nodes int, input io.Reader, output io.Wri
 	}
 }
 
-// join makes all RMs, a few at a time.
+// join creates all RMs, `joining` at a time.
 func join(ctx context.Context, target, config string, rms, nodes int) ([]*rm, error) {
 	all := make([]*rm, rms)
 	places := make(chan struct{}, joining)
@@ -89,7 +89,7 @@ func join(ctx context.Context, target, config string, rms, nodes int) ([]*rm, er
 	})
 }
 
-// together has RMs ask, which begin one after the other.
+// together lets RMs send asks, with staggered starts.
 func together(all []*rm, wanted phase) (waited, error) {
 	before := used()
 	apart := time.Duration(float64(time.Second) / wanted.Rate / float64(wanted.RMs))
@@ -109,7 +109,7 @@ func together(all []*rm, wanted phase) (waited, error) {
 	return found, err
 }
 
-// each does something for all numbers below count at a time; it returns the first failure.
+// each calls do concurrently for all numbers below count; it returns the first failure.
 func each(count int, do func(number int) error) error {
 	var group sync.WaitGroup
 	var once sync.Once
@@ -127,7 +127,7 @@ func each(count int, do func(number int) error) error {
 	return failure
 }
 
-// used is how many seconds of a processor this process has used.
+// used returns the CPU seconds of this process.
 func used() float64 {
 	var all syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &all) != nil {

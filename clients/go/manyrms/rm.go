@@ -14,11 +14,11 @@ import (
 const (
 	application = "app"
 	mebibyte    = 1 << 20
-	// roomy is more of a resource than all asks of an RM need.
+	// roomy is an amount above the total of all asks of an RM.
 	roomy = 1 << 50
 )
 
-// sizes are those of asks, in turn.
+// sizes has the resources of asks, which are used in turn.
 var sizes = []*si.Resource{amounts(100, 128*mebibyte), amounts(200, 512*mebibyte)}
 
 func amounts(millis, memory int64) *si.Resource {
@@ -29,17 +29,17 @@ func amounts(millis, memory int64) *si.Resource {
 type rm struct {
 	id          string
 	allocations si.Scheduler_UpdateAllocationClient
-	number      int // of the next ask
+	number      int // number of the next ask
 	failed      chan error
 
-	mu      sync.Mutex // of what is below, and of sending
+	mu      sync.Mutex // guards the fields below, and sending
 	sent    map[string]time.Time
 	waits   []time.Duration
 	missing int
 	done    chan struct{} // closed when nothing is missing any more
 }
 
-// newRM registers an RM whose nodes and application are accepted.
+// newRM registers an RM, and waits until its nodes and its application are accepted.
 func newRM(ctx context.Context, target, id, config string, nodes int) (*rm, error) {
 	connection, err := grpc.NewClient(target, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -62,7 +62,7 @@ func newRM(ctx context.Context, target, id, config string, nodes int) (*rm, erro
 		return nil, err
 	}
 	r := &rm{id: id, allocations: allocations, sent: map[string]time.Time{}, failed: make(chan error, 1)}
-	// The first message tells whose stream it is.
+	// The first message names the RM of the stream.
 	if err := allocations.Send(&si.AllocationRequest{RmID: id}); err != nil {
 		return nil, err
 	}
@@ -99,7 +99,7 @@ func addNodes(ctx context.Context, stub si.SchedulerClient, id string, count int
 	return nil
 }
 
-// addApplication adds the one application, and goes on reading how it fares: it runs with each ask.
+// addApplication adds the application, and reads its changes of state in the background.
 func addApplication(ctx context.Context, stub si.SchedulerClient, id string) error {
 	stream, err := stub.UpdateApplication(ctx)
 	if err != nil {
@@ -128,8 +128,8 @@ func addApplication(ctx context.Context, stub si.SchedulerClient, id string) err
 	return nil
 }
 
-// ask sends asks at a steady rate from a time on, and does not wait for their allocations. It returns how
-// long each has waited, when all have come.
+// ask sends asks at a steady rate from a time on, without waiting for allocations in between. It returns the
+// wait of each ask after all are allocated.
 func (r *rm) ask(start time.Time, count int, rate float64) ([]time.Duration, error) {
 	done := make(chan struct{})
 	r.mu.Lock()
@@ -147,7 +147,7 @@ func (r *rm) ask(start time.Time, count int, rate float64) ([]time.Duration, err
 		err := r.allocations.Send(request)
 		r.mu.Unlock()
 		if err != nil {
-			// Why shows where the stream is read.
+			// The reader of the stream has the reason.
 			return nil, <-r.failed
 		}
 	}
@@ -159,7 +159,7 @@ func (r *rm) ask(start time.Time, count int, rate float64) ([]time.Duration, err
 	}
 }
 
-// read takes allocations, and releases each at once, until the stream ends.
+// read reads allocations and releases each at once, until the stream ends.
 func (r *rm) read() {
 	for {
 		response, err := r.allocations.Recv()

@@ -11,27 +11,27 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 )
 
-// schedulingFailed (SCHEDULING_FAILED_ON_RM of the server's interface) makes an allocation an ask
-// again. The published Go types do not name it.
+// schedulingFailed (SCHEDULING_FAILED_ON_RM in the server's interface) makes an allocation a pending ask
+// again. The published Go types have no name for it.
 const schedulingFailed = si.TerminationType(5)
 
-// standing says what the shim knows of an ask.
+// standing is the state of an ask from the shim's point of view.
 type standing int
 
 const (
-	// unknown: the shim never sent it, or has released it.
+	// unknown: the shim never sent the ask, or has released it.
 	unknown standing = iota
 	// pending: the shim waits for a node.
 	pending
-	// taken: the shim was told of a node that the server has not confirmed yet.
+	// taken: the shim was given a node, which the server has not confirmed yet.
 	taken
-	// placed: both know the node, or the server was told of it.
+	// placed: shim and server have the same node, or the node was sent to the server.
 	placed
 )
 
 // ask is an ask or allocation of the shim.
 type ask struct {
-	allocation *si.Allocation // as the shim sent it last
+	allocation *si.Allocation // the last message of the shim
 	class      string         // of the asks that are refused by the same nodes; "" shares with none
 	standing   standing
 	node       string
@@ -42,15 +42,15 @@ type ask struct {
 	group      string    // whose placeholder it is; "" for all other asks
 }
 
-// books hold what the shim has told, as far as the adapter needs it.
+// books has the asks, allocations and nodes of the shim, as far as the adapter needs them.
 type books struct {
 	mu      sync.Mutex
 	asks    map[string]*ask
 	byApp   map[string]map[string]struct{}
 	byClass map[string]map[string]struct{}
 	taken   map[string]*ask
-	drained map[string]bool // every known node, and whether it was drained
-	// placeholders counts those of each group that has any.
+	drained map[string]bool // every known node; true if it is drained
+	// placeholders has the number of placeholders of each group that has any.
 	placeholders map[string]int
 }
 
@@ -66,13 +66,13 @@ func newBooks() *books {
 	}
 }
 
-// isForeign tells what other schedulers run. Nothing is answered or checked about it.
+// isForeign returns whether another scheduler has made an allocation, which is neither answered nor checked.
 func isForeign(allocation *si.Allocation) bool {
 	_, foreign := allocation.GetAllocationTags()[common.Foreign]
 	return foreign || allocation.GetApplicationID() == ""
 }
 
-// note takes an ask or allocation that the shim is about to send.
+// note records an ask or allocation that the shim is about to send.
 func (b *books) note(allocation *si.Allocation) {
 	if isForeign(allocation) {
 		return
@@ -90,7 +90,7 @@ func (b *books) note(allocation *si.Allocation) {
 		case known.standing == pending:
 			known.standing, known.node, known.awaitsEcho = placed, node, true
 		case known.standing == taken && known.node == node:
-			// The server learns of the node by this request.
+			// This request sends the node to the server.
 			known.standing = placed
 			delete(b.taken, key)
 		}
@@ -106,7 +106,7 @@ func (b *books) note(allocation *si.Allocation) {
 	b.inGroup(known)
 }
 
-// release takes what the shim has released, or forgets it.
+// release records a release by the shim.
 func (b *books) release(release *si.AllocationRelease) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,18 +119,18 @@ func (b *books) release(release *si.AllocationRelease) {
 		switch {
 		case known == nil:
 		case release.GetTerminationType() == schedulingFailed:
-			// The shim could not start it: it is an ask again.
+			// The shim could not start the allocation, which is a pending ask again.
 			known.standing, known.node, known.awaitsEcho, known.elsewhere = pending, "", false, false
 			delete(b.taken, key)
 		case release.GetTerminationType() == si.TerminationType_TIMEOUT && known.standing == pending:
-			// A timeout ends what runs. What waits goes on waiting.
+			// A timeout ends only allocations. A pending ask remains pending.
 		default:
 			b.drop(key)
 		}
 	}
 }
 
-// removeApplication forgets all asks of it.
+// removeApplication drops all asks of an application.
 func (b *books) removeApplication(app string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,7 +139,7 @@ func (b *books) removeApplication(app string) {
 	}
 }
 
-// drop is called with the lock held.
+// drop removes an ask. It is called with the lock held.
 func (b *books) drop(key string) {
 	known := b.asks[key]
 	if known == nil {
@@ -152,8 +152,8 @@ func (b *books) drop(key string) {
 	b.ungroup(known)
 }
 
-// updateNode notes what the shim does to a node. It returns the asks taken on a node that goes away,
-// which are forgotten.
+// updateNode records a change of a node by the shim. It drops and returns the asks that were taken on a
+// removed node.
 func (b *books) updateNode(node *si.NodeInfo) []*si.Allocation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -192,7 +192,7 @@ func (b *books) find(key string) (standing, string) {
 	return unknown, ""
 }
 
-// node tells whether there is such a node, and whether it was drained.
+// node returns whether a node exists, and whether it is drained.
 func (b *books) node(id string) (exists, drained bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -200,8 +200,8 @@ func (b *books) node(id string) (exists, drained bool) {
 	return exists, drained
 }
 
-// take makes a pending ask taken on a node. It returns the allocation to tell the shim of, or nil if
-// the ask or the node has gone meanwhile.
+// take makes a pending ask taken on a node. It returns the allocation for the shim, or nil if the ask or the
+// node no longer exists.
 func (b *books) take(key, node string, now time.Time) *si.Allocation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -214,7 +214,7 @@ func (b *books) take(key, node string, now time.Time) *si.Allocation {
 	return onNode(known.allocation, node)
 }
 
-// overdue returns the keys that were taken before a time and are not confirmed yet.
+// overdue returns the keys of asks that were taken before a time and are not confirmed yet.
 func (b *books) overdue(before time.Time) []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -228,7 +228,7 @@ func (b *books) overdue(before time.Time) []string {
 	return keys
 }
 
-// takenOn returns the keys that were taken on the node and are not confirmed yet.
+// takenOn returns the keys of asks that were taken on the node and are not confirmed yet.
 func (b *books) takenOn(node string) (keys []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -240,9 +240,9 @@ func (b *books) takenOn(node string) (keys []string) {
 	return keys
 }
 
-// place makes a taken or placed ask placed, by the word of the shim. It returns the allocation to
-// tell the server of, or nil if there is no such ask any more; and whether the server is about to be
-// told to release it elsewhere first. The shim must not hear of that release.
+// place makes a taken or placed ask placed on the shim's node. It returns the allocation for the server, or
+// nil if the ask no longer exists, and whether the server must first release it on another node. The shim
+// must not receive that release.
 func (b *books) place(key string) (allocation *si.Allocation, release bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -263,7 +263,7 @@ func (b *books) place(key string) (allocation *si.Allocation, release bool) {
 	return onNode(known.allocation, known.node), release
 }
 
-// waiting returns a pending ask, or nil if it is none.
+// waiting returns the ask with this key if it is pending, and nil otherwise.
 func (b *books) waiting(key string) *si.Allocation {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -273,8 +273,8 @@ func (b *books) waiting(key string) *si.Allocation {
 	return nil
 }
 
-// member returns the key of a pending ask that is refused by the same nodes as the subject, which is
-// a class or a key.
+// member returns the key of a pending ask that shares refusals with the subject, which is a class or a key;
+// false if there is none.
 func (b *books) member(subject string) (string, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -289,7 +289,7 @@ func (b *books) member(subject string) (string, bool) {
 	return "", false
 }
 
-// isAlone says whether an ask shares with no other one what nodes are refused.
+// isAlone returns whether an ask shares refusals with no other ask.
 func (b *books) isAlone(key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -297,7 +297,7 @@ func (b *books) isAlone(key string) bool {
 	return known != nil && known.class == ""
 }
 
-// subject is the class of an ask, or its key if it shares with none.
+// subject returns the class of an ask, or its key if it shares refusals with no other ask.
 func (b *books) subject(key string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -319,7 +319,7 @@ func (b *books) unclass(key string, known *ask) {
 	}
 }
 
-// classOf names what the server takes for one class: the tag, the resources and the required node.
+// classOf returns the class of an ask for the server: its tag, its resources and its required node.
 func classOf(allocation *si.Allocation) string {
 	tags := allocation.GetAllocationTags()
 	tag := tags[ClassTag]
@@ -336,7 +336,7 @@ func classOf(allocation *si.Allocation) string {
 	return strings.Join(parts, "\x00")
 }
 
-// onNode is an allocation as it runs on a node. The original stays as it is.
+// onNode returns a copy of an allocation on a node.
 func onNode(allocation *si.Allocation, node string) *si.Allocation {
 	return &si.Allocation{
 		AllocationKey:    allocation.GetAllocationKey(),

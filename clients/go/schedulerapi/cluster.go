@@ -10,20 +10,20 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// Cluster has what a shim knows and its messages leave out. The server gets it as tags and attributes.
-// Its methods may be called from any goroutine. What they return is not changed.
+// Cluster returns facts that the messages of a shim lack; the server receives them as tags and attributes.
+// Its methods may be called from any goroutine. Their results are not changed.
 type Cluster interface {
-	// PodAnnotations are those of the pod with an allocation key; nil if there is none. The shim may hold
-	// locks of the pod and its application.
+	// PodAnnotations returns the annotations of the pod with an allocation key; nil if there is no such pod.
+	// The shim may hold locks of the pod and its application during the call.
 	PodAnnotations(allocationKey string) map[string]string
-	// ApplicationAnnotations are those of the pod that an application began with. It is called without a
-	// lock of the shim, and may wait for the shim.
+	// ApplicationAnnotations returns the annotations of the first pod of an application. The shim holds no lock
+	// during the call, which may wait for the shim.
 	ApplicationAnnotations(applicationID string) map[string]string
-	// NodeLabels are those of a node that is created; nil if it is not known.
+	// NodeLabels returns the labels of a new node; nil if it is unknown.
 	NodeLabels(nodeID string) map[string]string
 }
 
-// annotations are those of pods that become tags.
+// annotations has the tags by annotation of pods.
 var annotations = map[string]string{
 	"licorne.dev/runtime":   licorne.TagRuntime,
 	"licorne.dev/start-by":  licorne.TagStartBy,
@@ -34,16 +34,16 @@ var annotations = map[string]string{
 	"licorne.dev/gang-step": licorne.TagGangStep,
 }
 
-// ofApplications are the tags that an ask has no use for.
+// ofApplications has the tags that only applications have.
 var ofApplications = map[string]bool{
 	licorne.TagTopology: true, licorne.TagSlice: true,
 	licorne.TagGangMin: true, licorne.TagGangMax: true, licorne.TagGangStep: true,
 }
 
-// ownAttributes begin the names of attributes with a meaning, which no label may have.
+// ownAttributes is the prefix of attributes with a special meaning, which labels must not override.
 const ownAttributes = "si/"
 
-// askTags are the tags of an ask that the annotations of its pod say.
+// askTags returns the tags of an ask from the annotations of its pod.
 func (r *rm) askTags(allocation *si.Allocation) map[string]string {
 	tags := map[string]string{}
 	for annotation, value := range r.options.Cluster.PodAnnotations(allocation.GetAllocationKey()) {
@@ -54,7 +54,7 @@ func (r *rm) askTags(allocation *si.Allocation) map[string]string {
 	return tags
 }
 
-// described is the request with the tags of its new applications. The shim's own message stays as it is.
+// described returns a copy of the request with the tags of its new applications.
 func (r *rm) described(request *si.ApplicationRequest) *si.ApplicationRequest {
 	with := &si.ApplicationRequest{RmID: request.GetRmID(), Remove: request.GetRemove()}
 	for _, application := range request.GetNew() {
@@ -81,8 +81,7 @@ func (r *rm) described(request *si.ApplicationRequest) *si.ApplicationRequest {
 	return with
 }
 
-// labelled is the request with the labels of its new nodes as attributes. The shim's own message stays as
-// it is.
+// labelled returns a copy of the request with the labels of its new nodes as attributes.
 func (r *rm) labelled(request *si.NodeRequest) *si.NodeRequest {
 	with := &si.NodeRequest{RmID: request.GetRmID()}
 	for _, node := range request.GetNodes() {
@@ -106,7 +105,7 @@ func (r *rm) labelled(request *si.NodeRequest) *si.NodeRequest {
 	return with
 }
 
-// joined adds what the shim says itself, which wins.
+// joined adds the shim's own tags or attributes to more, which they override.
 func joined(more, own map[string]string) map[string]string {
 	for name, value := range own {
 		more[name] = value
@@ -114,7 +113,7 @@ func joined(more, own map[string]string) map[string]string {
 	return more
 }
 
-// later does work in its order, one after the other, and outside of the call that asks for it.
+// later runs functions in order, one at a time, and not in the goroutine of the caller.
 type later struct {
 	mu      sync.Mutex
 	waiting []func()
@@ -150,8 +149,8 @@ func (l *later) run(ctx context.Context) {
 	}
 }
 
-// describeLater sends a request when its applications are described. The shim calls with a lock of the
-// application, which has to be free for that.
+// describeLater sends a request after adding tags to its applications, in another goroutine: the shim holds a
+// lock of the application, which must be free for this.
 func (r *rm) describeLater(request *si.ApplicationRequest) {
 	r.later.put(func() {
 		if err := r.sendApplications(r.described(request)); err != nil {

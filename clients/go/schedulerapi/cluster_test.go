@@ -10,10 +10,10 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// objects are a cluster with one pod, one application and one node, or others of no interest.
+// objects is a Cluster with the facts of one pod, one application and one node.
 type objects struct {
 	pod, application, node map[string]string
-	// held is locked while the shim is in a call, as a shim locks its application.
+	// held is locked during a call of the shim, like the shim's lock of an application.
 	held sync.Mutex
 }
 
@@ -34,7 +34,7 @@ func (o *objects) NodeLabels(string) map[string]string { return o.node }
 
 func (o *objects) known(options *Options) { options.Cluster = o }
 
-// latest is the last request of a kind that was sent; nil without one.
+// latest returns the last sent request of a kind; nil if there is none.
 func latest[T any](s *script) (found T) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,8 +46,8 @@ func latest[T any](s *script) (found T) {
 	return found
 }
 
-// The annotations of a pod become tags of its ask, but for those of applications; what the shim says
-// itself wins, and its message stays as it is.
+// The annotations of a pod become tags of its ask, except those for applications. The shim's own tags
+// override them, and its message is unchanged.
 func TestAnnotationsOfAPodBecomeTags(t *testing.T) {
 	cluster := &objects{pod: map[string]string{
 		"licorne.dev/runtime": "60", "licorne.dev/start-by": "1700000000", "licorne.dev/topology": "required=rack",
@@ -68,7 +68,7 @@ func TestAnnotationsOfAPodBecomeTags(t *testing.T) {
 	}
 }
 
-// An application gets all tags, when the shim has let go of it, and requests stay in their order.
+// An application gets all tags after the shim has released its lock, and the order of requests is preserved.
 func TestAnnotationsOfAnApplicationBecomeTags(t *testing.T) {
 	cluster := &objects{application: map[string]string{
 		"licorne.dev/runtime": "60", "licorne.dev/topology": "required=rack", "licorne.dev/slice": "size=2,level=nvlink",
@@ -108,7 +108,7 @@ func TestAnnotationsOfAnApplicationBecomeTags(t *testing.T) {
 	}
 }
 
-// The labels of a node are attributes from its creation on; none takes the name of one with a meaning.
+// The labels of a node are attributes from its creation on; none overrides one with a special meaning.
 func TestLabelsOfANodeBecomeAttributes(t *testing.T) {
 	cluster := &objects{node: map[string]string{"rack": "r1", "si/node-partition": "other"}}
 	s := setStage(t, cluster.known)

@@ -13,12 +13,11 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// answerTime is how long the server may take for a new configuration.
+// answerTime is the time limit for the server's answer to a new configuration.
 const answerTime = 10 * time.Second
 
-// configuration brings new configurations to the server, one after the other. The newest one is kept
-// until the server has answered: the client registers with it, but a session that is resumed says
-// nothing of queues.
+// configuration sends new configurations to the server, one at a time. The newest one is retained until the
+// server has answered. The client registers with it, but a resumed session does not send queues.
 type configuration struct {
 	running context.Context
 	session session
@@ -32,7 +31,8 @@ func newConfiguration(running context.Context, session session, log *slog.Logger
 	return &configuration{running: running, session: session, log: log}
 }
 
-// update returns the server's refusal. It returns nil, too, if the server cannot be reached now.
+// update sends a configuration, and returns the server's refusal. It also returns nil if the server cannot be
+// reached now.
 func (c *configuration) update(request *si.UpdateConfigurationRequest) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,7 +40,7 @@ func (c *configuration) update(request *si.UpdateConfigurationRequest) error {
 	return c.send()
 }
 
-// repeat sends a configuration that has not been answered yet.
+// repeat sends the last configuration again if the server has not answered it.
 func (c *configuration) repeat() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -52,8 +52,8 @@ func (c *configuration) repeat() {
 	}
 }
 
-// send returns the server's refusal. It is called with the lock held. What the server has answered is
-// not unset any more.
+// send sends the configuration, and returns the server's refusal. It is called with the lock held. After an
+// answer of the server, the configuration is no longer in unset.
 func (c *configuration) send() error {
 	ctx, cancel := context.WithTimeout(c.running, answerTime)
 	defer cancel()

@@ -1,47 +1,46 @@
-// Package schedulerapi puts a shim that was written for an in-process scheduler core onto Licorne.
+// Package schedulerapi connects a shim for an in-process scheduler core to Licorne.
 //
-// New returns an implementation of api.SchedulerAPI, the Go interface of the published scheduler
-// interface. The shim calls it and is called back as ever:
+// New returns an implementation of api.SchedulerAPI, the Go interface of the published scheduler interface.
+// Calls of the shim and its callbacks are unchanged:
 //
 //	scheduler, err := schedulerapi.New(schedulerapi.Options{Target: "licorne:7070"})
 //	...
 //	shim.NewShimScheduler(scheduler, conf.GetSchedulerConf(), configMaps)
 //
-// The shim does not notice when the server restarts, or when the connection breaks: no callback says
-// so. What it calls meanwhile is queued and arrives, and the server is told again all that it lost.
+// A restart of the server or a broken connection is invisible to the shim. Its calls meanwhile are queued and
+// sent later, and the server receives all lost state again.
 //
 // # Predicates
 //
-// The server asks about many asks at a time. The shim judges from a cache that learns of an
-// allocation by its callback alone. So checks are judged one after the other, and when the first
-// node of a check is accepted, the shim gets the new allocation at once, before the next check. The
-// ask is taken from then on. The server's own message about it is swallowed.
+// The server sends checks for many asks together. The shim decides with its cache, which it updates only in
+// callbacks. So checks are decided one after another, and when the first node of a check is accepted, the
+// shim receives the new allocation at once, before the next check. From then on the ask is "taken", and the
+// server's own message about it is dropped.
 //
-// An ask that is taken stays where it is, because the shim binds it. If the server did not get the
-// answer in time, and has it pending again or on another node, it is told where the ask is. It is
-// told nothing if the shim has released the ask meanwhile, removed its application, or removed the
-// node.
+// A taken ask remains on its node, because the shim binds it. If the server did not receive the answer in
+// time, and has the ask pending or on another node, the adapter sends the node of the ask, unless the shim
+// has meanwhile released the ask, removed its application, or removed the node.
 //
-// The server may rest an allocation on an older answer about the node. Such an allocation is judged
-// again before the shim hears of it, and handed back if the shim refuses it by now. So whatever the
-// shim gets was judged against all that it had got before.
+// The server may base an allocation on an older answer about the node. Such an allocation is checked again
+// before the shim receives it, and handed back if the shim now refuses it. So every allocation was checked
+// against all allocations that the shim received before.
 //
-// The server keeps a refusal as long as it knows of no change on the node. A shim may change its
-// mind for reasons that it never tells, such as a label or a taint. So refusals are judged again
-// from time to time, and the server forgets what it knows of a node that is accepted now.
+// The server retains a refusal as long as the node does not change. A shim may decide differently later, for
+// reasons that it does not send, such as a label or a taint. So refusals are checked again from time to time,
+// and if the shim now accepts a node, the server drops its refusals of that node.
 //
 // # Gangs
 //
-// A member of a task group that takes the place of a placeholder is not taken when its node is accepted:
-// it runs when the placeholder has ended. The server tells of it then, and it is judged like all that
-// rests on an older answer.
+// A member of a task group that replaces a placeholder is not taken when its node is accepted, because it
+// runs only after the end of the placeholder. The server sends its allocation then, and it is checked like
+// any allocation that is based on an older answer.
 //
-// With a timeout the server drops the asks of a gang that wait. The shim hears of that as a release. An
-// ask that is taken already stays where it is, and the server is told so.
+// After a timeout the server drops the pending asks of a gang, and the shim receives a release of each. An
+// ask that is already taken remains on its node, which the adapter sends to the server.
 //
 // # Preemption
 //
-// Before the server preempts it asks which victims have to go on up to ten nodes. The shim judges these
-// side by side, as it does for the in-process core. The victims are released with
-// PREEMPTED_BY_SCHEDULER, and run until the shim confirms that.
+// Before a preemption the server asks which victims have to be stopped on up to ten nodes. The shim checks
+// the nodes concurrently, as for the in-process core. The victims are released with PREEMPTED_BY_SCHEDULER,
+// and run until the shim confirms the release.
 package schedulerapi

@@ -2,7 +2,7 @@ package schedulerapi
 
 import "github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 
-// groupOf names the task group of an allocation among those of all applications; "" if it has none.
+// groupOf returns a name of an allocation's task group that is unique across applications; "" if it has none.
 func groupOf(allocation *si.Allocation) string {
 	if allocation.GetTaskGroupName() == "" {
 		return ""
@@ -10,7 +10,7 @@ func groupOf(allocation *si.Allocation) string {
 	return allocation.GetApplicationID() + "\x00" + allocation.GetTaskGroupName()
 }
 
-// inGroup counts a placeholder in its group. It is called with the lock held.
+// inGroup counts a placeholder in its group; other asks are ignored. It is called with the lock held.
 func (b *books) inGroup(known *ask) {
 	if known.allocation.GetPlaceholder() {
 		known.group = groupOf(known.allocation)
@@ -20,7 +20,7 @@ func (b *books) inGroup(known *ask) {
 	}
 }
 
-// ungroup takes that back. It is called with the lock held.
+// ungroup reverts inGroup. It is called with the lock held.
 func (b *books) ungroup(known *ask) {
 	if known.group == "" {
 		return
@@ -30,8 +30,8 @@ func (b *books) ungroup(known *ask) {
 	}
 }
 
-// replaces tells whether an ask takes the place of a placeholder, as far as the shim knows: it is a
-// member of a group that still has some.
+// replaces returns whether an ask will replace a placeholder: it is a member of a group that still has
+// placeholders.
 func (b *books) replaces(key string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -28,13 +28,13 @@ func placeholder(key string) *si.Allocation {
 	return ask
 }
 
-// checkPlace is a check of the server whether an ask may go to a node, whatever is there now.
+// checkPlace sends a check for a reservation: may an ask be placed on a node, regardless of its allocations?
 func (s *stage) checkPlace(key, node string) map[string]string {
 	return s.handlers.Check(&licornev1.PredicateCheck{AllocationKey: key, NodeIds: []string{node}})
 }
 
-// A placeholder is taken like any ask. The member that takes its place is not: the shim hears of it
-// when the placeholder has ended, whichever node it goes to.
+// A placeholder is taken like any ask. The member that replaces it is not taken: the shim receives its
+// allocation after the end of the placeholder, on any node.
 func TestMemberWaitsForItsPlaceholder(t *testing.T) {
 	for _, node := range []string{"n1", "n2"} {
 		s := setStage(t)
@@ -53,8 +53,7 @@ func TestMemberWaitsForItsPlaceholder(t *testing.T) {
 	}
 }
 
-// Once the group has no placeholder left its members are asks like all others; so are those of a group
-// that never had any, and of other applications.
+// Members of a group without placeholders are taken like all asks, and so are asks of other applications.
 func TestMemberWithoutPlaceholdersIsTaken(t *testing.T) {
 	s := setStage(t)
 	other := member("k2")
@@ -69,8 +68,8 @@ func TestMemberWithoutPlaceholdersIsTaken(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n1")
 }
 
-// With a timeout the server drops what waits: it is told to the shim, and forgotten. What runs is told,
-// and goes on until the shim agrees.
+// After a timeout the shim receives the release of each pending ask, which is dropped. An allocation runs on
+// until the shim confirms its release.
 func TestTimeout(t *testing.T) {
 	s := setStage(t)
 	s.ask(placeholder("p1"), placeholder("p2"), placeholder("p3"), member("k1"))
@@ -97,7 +96,7 @@ func TestTimeout(t *testing.T) {
 	}
 }
 
-// An ask that runs already is not ended by a timeout of asks that wait: the server is told where it is.
+// A timeout of pending asks does not end a taken ask: its node is sent to the server.
 func TestTimeoutOfATakenAsk(t *testing.T) {
 	s := setStage(t)
 	s.ask(member("k1"))
@@ -107,7 +106,7 @@ func TestTimeoutOfATakenAsk(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n1")
 }
 
-// The server preempts what the shim refused to run: the shim never hears of either, and goes on waiting.
+// If the server preempts an allocation that the shim refused, the shim sees neither, and the ask is pending.
 func TestPreemptionOfWhatNeverRan(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -120,7 +119,7 @@ func TestPreemptionOfWhatNeverRan(t *testing.T) {
 	for end := time.Now().Add(patient); len(got) < 3 && time.Now().Before(end); time.Sleep(time.Millisecond) {
 		got = append(got, s.server.take()...)
 	}
-	// The keeper may have handed it back before.
+	// The keeper may have handed back the allocation before.
 	if len(got) < 3 || got[len(got)-2] != "confirm k1" || got[len(got)-1] != "ask k1" {
 		t.Fatalf("the server got %q", got)
 	}
@@ -129,7 +128,7 @@ func TestPreemptionOfWhatNeverRan(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n2")
 }
 
-// What the shim has released meanwhile is neither confirmed nor asked for again.
+// An ask that the shim has released meanwhile is neither confirmed nor submitted again.
 func TestReleasedAskIsNotStopped(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -138,8 +137,8 @@ func TestReleasedAskIsNotStopped(t *testing.T) {
 	s.sees(s.server.take, "ask k1", "release k1")
 }
 
-// The place of a placeholder that was refused to a member is judged again, as long as the group has
-// placeholders, and by the same question: the placeholder itself does not speak against it.
+// If a member is refused the node of a placeholder, the refusal is checked again while the group has
+// placeholders, with the same kind of check, which ignores the placeholder itself.
 func TestRefusedPlaceIsJudgedAgain(t *testing.T) {
 	s := setStage(t)
 	s.ask(placeholder("p1"), member("k1"))
@@ -161,7 +160,7 @@ func TestRefusedPlaceIsJudgedAgain(t *testing.T) {
 	s.sees(s.server.take)
 }
 
-// The shim hears in which state an application is.
+// The shim receives the states of applications.
 func TestStatesOfAnApplication(t *testing.T) {
 	s := setStage(t)
 	for _, state := range []string{"Resuming", "Failing", "Failed"} {

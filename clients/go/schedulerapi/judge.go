@@ -14,19 +14,18 @@ const (
 	askEnded  = "the ask has ended"
 	placedOn  = "the ask is placed on node "
 	notJudged = "the shim took too long for the other nodes; this one is judged later"
-	// judgingShare is the part of the deadline that one check may take, so that others are judged in
-	// time, too.
+	// judgingShare is the divisor of the deadline for one check, so that other checks are also answered in
+	// time.
 	judgingShare = 20
 )
 
 var errNodeRemoved = errors.New("the node has been removed")
 
-// check judges the nodes of a predicate check. If an allocation is meant and the first node is
-// accepted, the shim has the allocation when this returns, unless the ask takes the place of a
-// placeholder.
+// check answers a predicate check. If the check is for an allocation and its first node is accepted, the shim
+// has received the allocation when check returns, unless the ask replaces a placeholder.
 //
-// The server may name a thousand nodes. Those that the shim did not get to in its time are refused and
-// judged again like all refusals: without any answer the server would ask the same again.
+// A check may have a thousand nodes. Nodes for which there is no time are refused, and checked again like all
+// refusals: without an answer the server would repeat the same check.
 func (r *rm) check(check *licornev1.PredicateCheck) map[string]string {
 	r.deliver.Lock()
 	defer r.deliver.Unlock()
@@ -43,7 +42,7 @@ func (r *rm) check(check *licornev1.PredicateCheck) map[string]string {
 	case where == unknown:
 		r.refuseAll(check, "", askEnded, refused)
 	case where == pending && r.books.replaces(check.GetAllocationKey()):
-		// It runs when its placeholder has ended, of which the server tells.
+		// It runs after the end of its placeholder, when the server sends its allocation.
 		r.judge(check, check.GetNodeIds(), until, refused)
 	case where == pending:
 		r.judgeToTake(check, until, refused)
@@ -58,20 +57,20 @@ func (r *rm) check(check *licornev1.PredicateCheck) map[string]string {
 	return refused
 }
 
-// dropped sets the server right about an ask that was taken while a new session began: it was replayed
-// as one that waits, and nobody wants the answer.
+// dropped corrects the server about an ask that was taken while a new session began: the replay has it as
+// pending, and the answer was dropped.
 func (r *rm) dropped(check *licornev1.PredicateCheck) {
 	if where, _ := r.books.find(check.GetAllocationKey()); where == taken {
 		r.keeper.add(check.GetAllocationKey(), placeIt)
 	}
 }
 
-// judgeToTake takes the ask on the first node if the shim accepts that one. The other nodes are judged
-// after it, for asks of the same class.
+// judgeToTake takes the ask on the first node if the shim accepts that node. The other nodes are checked
+// afterwards, for asks of the same class.
 func (r *rm) judgeToTake(check *licornev1.PredicateCheck, until time.Time, refused map[string]string) {
 	key, first, others := check.GetAllocationKey(), check.GetNodeIds()[0], check.GetNodeIds()[1:]
 	if r.books.isAlone(key) && r.options.Judge != nil {
-		// Nobody of its class is told what becomes of the others once it is taken: one look is enough for all.
+		// No other ask shares its results, so all nodes can be checked at once.
 		r.judgeAll(check, check.GetNodeIds(), until, refused)
 		others = nil
 	} else {
@@ -83,7 +82,7 @@ func (r *rm) judgeToTake(check *licornev1.PredicateCheck, until time.Time, refus
 	r.judge(check, others, until, refused)
 }
 
-// judgeAll asks about all nodes at once.
+// judgeAll checks all nodes with one call of Options.Judge.
 func (r *rm) judgeAll(
 	check *licornev1.PredicateCheck, nodes []string, until time.Time, refused map[string]string,
 ) {
@@ -105,7 +104,7 @@ func (r *rm) judgeAll(
 	}
 }
 
-// takeOn hands the shim the allocation of an ask; false if the ask or the node has gone meanwhile.
+// takeOn passes the allocation of an ask to the shim; false if the ask or the node no longer exists.
 func (r *rm) takeOn(key, node string) bool {
 	allocation := r.books.take(key, node, time.Now())
 	if allocation == nil {
@@ -119,8 +118,7 @@ func (r *rm) takeOn(key, node string) bool {
 	return true
 }
 
-// judge asks the shim about nodes, as long as there is time. The first node of a check is judged in any
-// case.
+// judge asks the shim about nodes while there is time. The first node of a check is always checked.
 func (r *rm) judge(
 	check *licornev1.PredicateCheck, nodes []string, until time.Time, refused map[string]string,
 ) {
@@ -137,7 +135,8 @@ func (r *rm) judge(
 	}
 }
 
-// fits is nil if the shim accepts the node. It is not asked about one that it has removed.
+// fits returns nil if the shim accepts the node, and otherwise the reason. The shim is not asked about a node
+// that it has removed.
 func (r *rm) fits(key, node string, allocate bool) error {
 	if exists, _ := r.books.node(node); !exists {
 		return errNodeRemoved
@@ -154,9 +153,9 @@ func (r *rm) refuseAll(check *licornev1.PredicateCheck, but, reason string, refu
 	}
 }
 
-// refuse refuses a node, and remembers that for the asks of the same class as long as there is such a
-// node. Of the refusals that an ask may go there at all those are remembered that keep it from the place
-// of a placeholder: nobody waits for a reservation.
+// refuse refuses a node, and remembers the refusal for asks of the same class while the node exists. Refusals
+// of a check for a reservation are remembered only if the ask replaces a placeholder: otherwise no ask waits
+// for them.
 func (r *rm) refuse(check *licornev1.PredicateCheck, node, reason string, refused map[string]string) {
 	refused[node] = reason
 	key, besides := check.GetAllocationKey(), !check.GetAllocate()
@@ -164,7 +163,7 @@ func (r *rm) refuse(check *licornev1.PredicateCheck, node, reason string, refuse
 		return
 	}
 	r.refusals.refused(node, subject{r.books.subject(key), besides}, time.Now())
-	// Looked at last, so that a removal meanwhile does not leave the refusal behind.
+	// Checked last, so that a removal in the meantime leaves no refusal behind.
 	if exists, _ := r.books.node(node); !exists {
 		r.refusals.removed(node)
 	}

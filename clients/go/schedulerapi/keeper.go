@@ -8,28 +8,28 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 )
 
-// recheckBudget is how long refusals are judged again at a time, so that it never takes more than a
-// small share of the shim's time.
+// recheckBudget is the time limit of one recheck of refusals, so that rechecks take only a small share of
+// the shim's time.
 const recheckBudget = 20 * time.Millisecond
 
-// remedy is what sets the server right about an ask. The greatest counts.
+// remedy is a way to correct the server about an ask. The greatest one is used.
 type remedy int
 
 const (
-	// placeIt: the server is told where the ask is. If it has it on another node, it is released
+	// placeIt: send the node of the ask to the server. If the server has it on another node, release it
 	// there first.
 	placeIt remedy = iota
-	// handItBack: the server has allocated it where the shim refuses it. It is an ask again.
+	// handItBack: the server has allocated the ask to a node that the shim refuses; make it pending again.
 	handItBack
-	// askAnew: the server has ended it, and the shim still waits for a node.
+	// askAnew: the server has ended the ask, but the shim still waits for a node; submit it again.
 	askAnew
-	// stopAndAsk: the server wants the end of what the shim never ran. It is told that it has ended, and
-	// asked again.
+	// stopAndAsk: the server requests the end of an allocation that the shim never received; confirm the
+	// end, and submit the ask again.
 	stopAndAsk
 )
 
-// keeper holds the server to what the shim was told. It runs in a goroutine of its own, because
-// queueing may wait for the server, and those who call back the shim must not.
+// keeper corrects the server where it differs from the shim. It has its own goroutine, because queueing may
+// wait for the server, and callbacks of the shim must not wait.
 type keeper struct {
 	rm   *rm
 	wake chan struct{}
@@ -42,7 +42,7 @@ func newKeeper(rm *rm) *keeper {
 	return &keeper{rm: rm, wake: make(chan struct{}, 1), due: map[string]remedy{}}
 }
 
-// add has the server set right about an ask.
+// add schedules a remedy for an ask.
 func (k *keeper) add(key string, remedy remedy) {
 	k.mu.Lock()
 	k.due[key] = max(k.due[key], remedy)
@@ -76,7 +76,7 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// turn does what was asked for since the last one.
+// turn carries out the scheduled remedies.
 func (k *keeper) turn() {
 	k.mu.Lock()
 	due := k.due
@@ -96,7 +96,7 @@ func (k *keeper) turn() {
 	}
 }
 
-// place tells the server where an ask is, unless the shim has ended it meanwhile.
+// place sends the node of an ask to the server, unless the shim has ended the ask meanwhile.
 func (k *keeper) place(key string) {
 	r := k.rm
 	r.order.Lock()
@@ -114,7 +114,7 @@ func (k *keeper) place(key string) {
 	r.hook(MetricPlacedAgain, 1)
 }
 
-// handBack makes an allocation of the server's an ask again, unless the shim has ended it meanwhile.
+// handBack makes an allocation by the server a pending ask again, unless the shim has ended it meanwhile.
 func (k *keeper) handBack(key string) {
 	k.rm.order.Lock()
 	defer k.rm.order.Unlock()
@@ -124,8 +124,7 @@ func (k *keeper) handBack(key string) {
 	}
 }
 
-// ask asks the server again for what it has ended, unless the shim has ended it or placed it itself
-// meanwhile.
+// ask submits an ask again that the server has ended, unless the shim has ended or placed it meanwhile.
 func (k *keeper) ask(key string) {
 	k.rm.order.Lock()
 	defer k.rm.order.Unlock()
@@ -134,8 +133,8 @@ func (k *keeper) ask(key string) {
 	}
 }
 
-// stopAndAsk confirms a preemption of what the shim never ran, and asks for it again, unless the shim
-// has ended it or placed it itself meanwhile.
+// stopAndAsk confirms the preemption of an allocation that the shim never received, and submits the ask
+// again, unless the shim has ended or placed it meanwhile.
 func (k *keeper) stopAndAsk(key string) {
 	k.rm.order.Lock()
 	defer k.rm.order.Unlock()
@@ -145,7 +144,7 @@ func (k *keeper) stopAndAsk(key string) {
 	}
 }
 
-// release releases an allocation at the server.
+// release sends the release of an allocation to the server.
 func (k *keeper) release(allocation *si.Allocation, termination si.TerminationType, message string) {
 	release := &si.AllocationRelease{
 		PartitionName:   allocation.GetPartitionName(),
@@ -165,9 +164,9 @@ func (k *keeper) send(request *si.AllocationRequest) {
 	}
 }
 
-// recheck judges refusals again, each node once, as long as the budget lasts. What is left goes first
-// the next time. Of the nodes that have more refusals than are remembered, one is reopened without
-// being judged: more at a time would have the server ask about everything again and again.
+// recheck checks refusals again, once for each node, until the budget is used up; the next recheck continues
+// there. One of the nodes with more refusals than are remembered is reopened without a check; more at a time
+// would make the server repeat too many checks.
 func (k *keeper) recheck(ctx context.Context, now time.Time) {
 	r := k.rm
 	if node, ok := r.refusals.overcrowded(now); ok && k.reopen(node) {
@@ -192,9 +191,9 @@ func (k *keeper) recheck(ctx context.Context, now time.Time) {
 	}
 }
 
-// reopen makes the server forget what it knows of a node; false if that has to be put off. Two changes
-// that undo each other do that. The server gives up what it has not confirmed there. So they are put
-// off while something is taken there, and what is taken while they are queued is placed.
+// reopen makes the server drop its refusals of a node, with two changes that cancel each other; false if that
+// has to be postponed. The changes also make the server drop unconfirmed allocations on the node. So they are
+// postponed while an ask is taken there, and an ask that is taken while they are queued is placed again.
 func (k *keeper) reopen(node string) bool {
 	r := k.rm
 	r.order.Lock()

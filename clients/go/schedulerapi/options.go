@@ -10,82 +10,80 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// ClassTag is the allocation tag by which the server knows which asks are judged alike.
+// ClassTag is the allocation tag with the predicate class of an ask.
 const ClassTag = "licorne/predicate-class"
 
 const (
-	// defaultDeadline has room for the checks that the server sends at a time when many pods fit nowhere.
+	// defaultDeadline is enough for the checks that the server sends together when many pods fit nowhere.
 	defaultDeadline = 10 * time.Second
 	defaultRecheck  = time.Second
 )
 
-// Options says where the server is and how the adapter behaves. Only Target is needed.
+// Options configures the adapter. Only Target is required.
 type Options struct {
-	// Target is host:port of the server. Several addresses separated by commas are tried in turn, and so are
-	// those of the other members that the server tells.
+	// Target is host:port of the server, or several addresses separated by commas. They are tried in turn, and
+	// so are the addresses of other members that the server names.
 	Target string
-	// TLS is used for every connection. Nil means plain text.
+	// TLS is the configuration for every connection; nil for no TLS.
 	TLS *tls.Config
-	// PredicateDeadline is the time for the answers to the checks of either kind that the server sends
-	// together, from 10 ms to 60 s. 0 means 10 s. The nodes of a check that is not answered by then
-	// count as refused for a while, and the server asks less meanwhile. One check takes a twentieth of
-	// it at the most; the nodes that the shim did not get to by then are refused and judged later. A
-	// check names up to a thousand nodes.
+	// PredicateDeadline is the time limit for all checks that the server sends together, of either kind: 10 ms
+	// to 60 s, or 0 for 10 s. The nodes of a check without an answer in time are refused for a while, in which
+	// the server sends fewer checks. One check, which may have a thousand nodes, takes at most a twentieth of
+	// the deadline; nodes for which there is no time are refused, and checked again later.
 	PredicateDeadline time.Duration
-	// PredicateClass names the class of an ask: asks of equal class and resources are refused by the
-	// same nodes. It saves checks where many pods are alike. An empty class shares with none, and
-	// nil means that for every ask. A wrong class puts asks on nodes that the shim would refuse.
+	// PredicateClass returns the class of an ask. Asks with equal classes and resources share refusals, which
+	// saves checks for equal pods. With an empty class, and with nil for all asks, an ask shares refusals with
+	// no other ask. If the class is wrong, asks are placed on nodes that the shim would refuse.
 	PredicateClass func(*si.Allocation) string
-	// Judge says why some of the nodes refuse an ask that is to go to one of them; the first node is judged in any case,
-	// and the others by the given time, or they are refused for being late. Calls come one at a time. Nil asks the
-	// shim's Predicates about each node.
+	// Judge returns the reasons by refused node for an ask that is to be allocated. The first node must always
+	// be checked, the others until the given time; after that they should be refused as late. Calls are
+	// sequential. Nil calls the shim's Predicates for each node.
 	Judge func(key string, nodes []string, until time.Time) map[string]error
-	// Cluster adds annotations of pods and labels of nodes to what the shim sends. Nil adds nothing.
+	// Cluster adds annotations of pods and labels of nodes to the shim's messages. Nil adds nothing.
 	Cluster Cluster
-	// RecheckInterval is how often refusals are judged again. 0 means a second.
+	// RecheckInterval is the time between two rechecks of refusals; 0 means a second.
 	RecheckInterval time.Duration
-	// Retry says when to connect again after a loss. The zero value means the numbers of the contract.
+	// Retry is the back-off between attempts to connect. The zero value means the defaults.
 	Retry licorne.Retry
-	// Limits bounds what is kept in memory. The zero value means the defaults.
+	// Limits bounds the memory of the client. The zero value means the defaults.
 	Limits licorne.Limits
-	// JoinWindow is how long items wait for others while many are under way, as in licorne.Config. Nil
-	// means 2 ms, and 0 that everything is sent at once.
+	// JoinWindow is the time for which items wait under load to be sent with others, as in licorne.Config. Nil
+	// means 2 ms, and with 0 no item waits.
 	JoinWindow *time.Duration
-	// Logger gets what the adapter has to say. Nil means slog.Default.
+	// Logger logs messages of the adapter. Nil means slog.Default.
 	Logger *slog.Logger
-	// MetricsHook is called with what was measured, from any goroutine. It must return at once.
+	// MetricsHook is called with every measured value, from any goroutine. It must return at once.
 	MetricsHook func(Metric, float64)
-	// Ended is called once if the session of a registered RM has ended for good, with the reason: a
-	// newer instance has taken over, or the server does not let this one in any more. The shim's
-	// process should end then. It is not called after Stop, and may call Stop itself.
+	// Ended is called once if the session of a registered RM has ended permanently, with the reason, such as a
+	// newer instance or a missing permission. The shim's process should then end. It is not called after Stop,
+	// and may call Stop itself.
 	Ended func(error)
 }
 
-// Metric names what MetricsHook is told.
+// Metric is the name of a value for MetricsHook.
 type Metric string
 
 const (
-	// MetricCheckSeconds is the time that judging a check took, in seconds.
+	// MetricCheckSeconds is the duration of a predicate check, in seconds.
 	MetricCheckSeconds Metric = "check_seconds"
-	// MetricPreemptionCheckSeconds is the time that judging a preemption check took, in seconds.
+	// MetricPreemptionCheckSeconds is the duration of a preemption check, in seconds.
 	MetricPreemptionCheckSeconds Metric = "preemption_check_seconds"
-	// MetricNodesRefused is how many nodes of a check of either kind were refused.
+	// MetricNodesRefused is the number of refused nodes of a check, of either kind.
 	MetricNodesRefused Metric = "nodes_refused"
-	// MetricTaken is 1 for each ask whose allocation was handed to the shim before the server said so.
+	// MetricTaken is 1 for each ask whose allocation the shim received before the server confirmed it.
 	MetricTaken Metric = "taken"
-	// MetricPlacedAgain is 1 for each taken ask of which the server had to be told where it is.
+	// MetricPlacedAgain is 1 for each taken ask whose node had to be sent to the server.
 	MetricPlacedAgain Metric = "placed_again"
-	// MetricHandedBack is 1 for each allocation that the shim refused although it had accepted the node
-	// before.
+	// MetricHandedBack is 1 for each allocation that the shim refused after it had accepted the node.
 	MetricHandedBack Metric = "handed_back"
-	// MetricReopened is 1 each time that the server is made to ask about a node again, because the node is
-	// accepted now or had too many refusals to judge them all again.
+	// MetricReopened is 1 each time that the server drops its refusals of a node, because the shim now accepts
+	// the node, or because the node had too many refusals to check all again.
 	MetricReopened Metric = "reopened"
 	// MetricSessionLost is 1 for each loss of the session.
 	MetricSessionLost Metric = "session_lost"
 )
 
-// withDefaults fills in what was left out.
+// withDefaults returns the options with defaults for zero values.
 func (o Options) withDefaults() Options {
 	if o.PredicateDeadline == 0 {
 		o.PredicateDeadline = defaultDeadline
@@ -105,7 +103,7 @@ func (o Options) withDefaults() Options {
 	return o
 }
 
-// config is what the client is made with.
+// config returns the configuration of the client.
 func (o Options) config(request *si.RegisterResourceManagerRequest) licorne.Config {
 	return licorne.Config{
 		Target:      o.Target,

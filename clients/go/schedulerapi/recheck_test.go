@@ -12,10 +12,10 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// often has refusals judged again all the time.
+// often makes rechecks of refusals frequent.
 func often(options *Options) { options.RecheckInterval = time.Millisecond }
 
-// unhurried is when a recheck begins that has time for all refusals.
+// unhurried returns the begin of a recheck that has time for all refusals.
 func unhurried() time.Time { return time.Now().Add(time.Minute) }
 
 var errCordoned = errors.New("cordoned")
@@ -34,7 +34,7 @@ func (s *stage) refusing(nodes ...string) {
 	}
 }
 
-// A node that the shim accepts now, after it refused it, is asked about again.
+// If the shim now accepts a refused node, the server sends a check for it again.
 func TestChangedMindReopensTheNode(t *testing.T) {
 	s := setStage(t, often)
 	s.refusing("n1", "n2")
@@ -48,7 +48,7 @@ func TestChangedMindReopensTheNode(t *testing.T) {
 	}
 }
 
-// A drained node stays drained when it is reopened.
+// A drained node remains drained when it is reopened.
 func TestReopeningLeavesADrainedNodeDrained(t *testing.T) {
 	s := setStage(t, often)
 	s.refusing("n1")
@@ -59,8 +59,7 @@ func TestReopeningLeavesADrainedNodeDrained(t *testing.T) {
 	s.comesToSee(s.server.take, "nodes DRAIN_NODE n1", "ask k1", "nodes DRAIN_TO_SCHEDULABLE n1 DRAIN_NODE n1")
 }
 
-// As long as something taken on the node is not confirmed, the node is left alone: the server would
-// give that up.
+// A node with an unconfirmed taken ask is not reopened, because the server would drop the ask's allocation.
 func TestReopeningWaitsForWhatWasTaken(t *testing.T) {
 	s := setStage(t)
 	s.refusing("n1")
@@ -76,7 +75,7 @@ func TestReopeningWaitsForWhatWasTaken(t *testing.T) {
 	s.sees(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1")
 }
 
-// What is taken on the node while the server is told is placed, because the server gives it up.
+// An ask taken on a node while it is reopened is placed again, because the server drops its allocation.
 func TestTakenWhileReopeningIsPlaced(t *testing.T) {
 	s := setStage(t)
 	s.refusing("n1")
@@ -89,8 +88,8 @@ func TestTakenWhileReopeningIsPlaced(t *testing.T) {
 	s.comesToSee(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1", "place k2 on n1")
 }
 
-// A node with more refusals than are remembered is reopened after a while, one such node at a time: the
-// shim may accept it for one that has given way.
+// A node with more refusals than are remembered is reopened after a while, one node at a time, because the
+// shim may accept it for a dropped one.
 func TestForgottenRefusalsReopenTheNode(t *testing.T) {
 	s := setStage(t)
 	s.refusing("n1", "n2")
@@ -115,7 +114,7 @@ func TestForgottenRefusalsReopenTheNode(t *testing.T) {
 	}
 }
 
-// Nothing is judged for asks that wait no more, nor on nodes that have gone.
+// Refusals of asks that are no longer pending, and of removed nodes, are not checked.
 func TestRefusalsEnd(t *testing.T) {
 	s := setStage(t)
 	s.refusing("n1", "n2")
@@ -131,7 +130,7 @@ func TestRefusalsEnd(t *testing.T) {
 	}
 }
 
-// Nothing is remembered of a node that has gone, whenever it is asked about.
+// No refusal of a removed node is remembered.
 func TestNoRefusalOfARemovedNodeIsKept(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -147,7 +146,7 @@ func TestNoRefusalOfARemovedNodeIsKept(t *testing.T) {
 	}
 }
 
-// A node that was reopened in vain takes longer each time.
+// A node that was reopened in vain waits longer each time.
 func TestReopeningInVainTakesLonger(t *testing.T) {
 	f := newRefusals(time.Second)
 	now := time.Now()
@@ -168,7 +167,7 @@ func TestReopeningInVainTakesLonger(t *testing.T) {
 	}
 }
 
-// Of many refusals of a node some are kept, and all of these come up in turn.
+// Of many refusals of a node some are remembered, which are checked in turn.
 func TestRefusalsTakeTurns(t *testing.T) {
 	f := newRefusals(time.Second)
 	for n := range 3 * subjectsKept {
@@ -184,7 +183,7 @@ func TestRefusalsTakeTurns(t *testing.T) {
 	}
 }
 
-// Asks of one class are judged for each other: one that still waits stands for one that has ended.
+// Asks of one class share refusals: a pending ask is checked in place of an ended one.
 func TestClassesShareRefusals(t *testing.T) {
 	s := setStage(t, func(options *Options) {
 		options.PredicateClass = func(*si.Allocation) string { return "gpu" }
@@ -200,7 +199,7 @@ func TestClassesShareRefusals(t *testing.T) {
 	s.sees(s.server.take, "nodes DRAIN_NODE n1 DRAIN_TO_SCHEDULABLE n1")
 }
 
-// The class is a tag of what is sent. What the shim sent stays as it was.
+// The class is a tag of the sent ask. The shim's message is unchanged.
 func TestClassLeavesTheShimsMessageAlone(t *testing.T) {
 	s := setStage(t, func(options *Options) {
 		options.PredicateClass = func(*si.Allocation) string { return "gpu" }
@@ -215,8 +214,8 @@ func TestClassLeavesTheShimsMessageAlone(t *testing.T) {
 	}
 }
 
-// A check is answered in a share of the deadline, however many nodes it names. What was not judged by
-// then is refused, and judged later.
+// A check with any number of nodes is answered in a share of the deadline. Unchecked nodes are refused, and
+// checked later.
 func TestSlowJudgingIsBounded(t *testing.T) {
 	s := setStage(t, quick)
 	s.ask(allocation("k1", ""))
@@ -234,7 +233,7 @@ func TestSlowJudgingIsBounded(t *testing.T) {
 	s.sees(s.server.take, "nodes DRAIN_NODE n2 DRAIN_TO_SCHEDULABLE n2", "nodes DRAIN_NODE n3 DRAIN_TO_SCHEDULABLE n3")
 }
 
-// For the nodes behind the first one, the shim sees the ask on the first one, as asks of its class will.
+// The shim has the ask on the first node when it checks the other nodes, as for later asks of the class.
 func TestOtherNodesAreJudgedAfterTheFirstIsTaken(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))

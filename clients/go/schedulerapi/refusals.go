@@ -6,27 +6,27 @@ import (
 )
 
 const (
-	// subjectsKept is how many refusals are remembered for a node. The oldest gives way. Without a
-	// bound all pending pods could be remembered for all nodes.
+	// subjectsKept is the maximum number of remembered refusals of a node; beyond it the oldest is dropped.
+	// Without a limit, all pending pods could be remembered for all nodes.
 	subjectsKept = 32
-	// longestWait is the longest time after which a node that was reopened in vain is judged again,
-	// and the time after which one that has more refusals than are remembered is reopened.
+	// longestWait is the longest time until a node that was reopened in vain is checked again, and the time
+	// until a node with more refusals than are remembered is reopened.
 	longestWait = time.Minute
 )
 
-// refusals remembers which nodes the shim refused, so that it can be asked again. A node comes up in
-// turn, with one of the asks that it was refused for.
+// refusals remembers the refused nodes, so that they can be checked again. The nodes are checked in turn,
+// each for one of its refused asks.
 type refusals struct {
 	mu    sync.Mutex
 	nodes map[string]*refusedNode
-	queue []string // the names of nodes, each once
+	queue []string // ids of nodes, each once
 	first time.Duration
 }
 
-// subject is what a node was refused for.
+// subject is the ask or class of asks for which a node was refused.
 type subject struct {
 	of string // a class or a key
-	// besides: the question was whether the ask may go there at all, whatever is on the node now.
+	// besides is true if the check ignored the current allocations on the node.
 	besides bool
 }
 
@@ -41,7 +41,7 @@ func newRefusals(interval time.Duration) *refusals {
 	return &refusals{nodes: map[string]*refusedNode{}, first: interval}
 }
 
-// refused notes that the node was refused for a subject.
+// refused records that a node was refused for a subject.
 func (f *refusals) refused(node string, about subject, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func (f *refusals) refused(node string, about subject, now time.Time) {
 	known.subjects = append(known.subjects, about)
 }
 
-// accepted notes that an ask went to the node: it was worth reopening.
+// accepted records that an ask was placed on the node, so that reopening it was not in vain.
 func (f *refusals) accepted(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,8 +74,8 @@ func (f *refusals) accepted(node string) {
 	}
 }
 
-// next returns a node, and the subject to judge it for; false if none is due. A node comes up once in
-// a pass, which began at the given time, and again after `ended`.
+// next returns the next node to check, with a subject; false if none is due. A node is returned once in a
+// pass, which began at the given time, and again after ended.
 func (f *refusals) next(pass time.Time) (node string, about subject, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -94,7 +94,7 @@ func (f *refusals) next(pass time.Time) (node string, about subject, ok bool) {
 	return "", about, false
 }
 
-// ended forgets a subject for a node: nobody of it waits any more.
+// ended drops a subject of a node, because none of its asks is pending.
 func (f *refusals) ended(node string, about subject) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -111,8 +111,8 @@ func (f *refusals) ended(node string, about subject) {
 	known.notYet = time.Time{}
 }
 
-// overcrowded returns the node that has had more refusals than are remembered for the longest time;
-// false if none is due. One that is not reopened comes up again after that time.
+// overcrowded returns the node that has had too many refusals for the longest time; false if none is due. If
+// it is not reopened, it is returned again after longestWait.
 func (f *refusals) overcrowded(now time.Time) (node string, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -132,7 +132,7 @@ func (f *refusals) overcrowded(now time.Time) (node string, ok bool) {
 	return node, true
 }
 
-// relieved forgets all refusals of a node that was reopened because it had too many.
+// relieved drops all refusals of a node that was reopened because it had too many.
 func (f *refusals) relieved(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -141,7 +141,7 @@ func (f *refusals) relieved(node string) {
 	}
 }
 
-// reopened forgets all refusals of a node. If that was in vain it takes longer the next time.
+// reopened drops all refusals of a node. If that was in vain, the next time is delayed more.
 func (f *refusals) reopened(node string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -152,7 +152,7 @@ func (f *refusals) reopened(node string, now time.Time) {
 	}
 }
 
-// removed forgets a node.
+// removed drops a node.
 func (f *refusals) removed(node string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

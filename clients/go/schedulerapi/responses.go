@@ -4,8 +4,8 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 )
 
-// allocations hands the shim what it does not know yet of a response, and sets the server right where
-// it put an ask elsewhere.
+// allocations passes the new parts of a response to the shim, and corrects the server if it has an ask on
+// another node.
 func (r *rm) allocations(response *si.AllocationResponse) {
 	for _, allocation := range response.GetNew() {
 		r.allocated(allocation)
@@ -19,7 +19,7 @@ func (r *rm) allocations(response *si.AllocationResponse) {
 	}
 }
 
-// allocated deals with one new allocation.
+// allocated handles one new allocation.
 func (r *rm) allocated(allocation *si.Allocation) {
 	key, node := allocation.GetAllocationKey(), allocation.GetNodeID()
 	told, at := r.books.allocated(key, node)
@@ -42,8 +42,8 @@ func (r *rm) tellOf(allocation *si.Allocation) {
 	})
 }
 
-// judgeLate judges an allocation that rests on an older answer: what was placed since may speak
-// against it. If so the server gets it back.
+// judgeLate checks an allocation that is based on an older answer, because of later allocations on the node.
+// If the shim refuses it, it is handed back.
 func (r *rm) judgeLate(allocation *si.Allocation) {
 	key, node := allocation.GetAllocationKey(), allocation.GetNodeID()
 	r.deliver.Lock()
@@ -81,29 +81,29 @@ func (r *rm) rejections(rejections []*si.RejectedAllocation) []*si.RejectedAlloc
 	return rejections
 }
 
-// hearing says what the shim knows of an allocation that the server tells of.
+// hearing is the shim's state of an allocation that the server has sent.
 type hearing int
 
 const (
-	// heardOf: the shim was told, or does not want to know any more.
+	// heardOf: the shim has received it, or has released it.
 	heardOf hearing = iota
-	// unheardOf: the shim has to be told.
+	// unheardOf: the shim must receive it.
 	unheardOf
-	// unjudged: the shim has to be told, if it accepts the node.
+	// unjudged: the shim must receive it, if it accepts the node.
 	unjudged
-	// elsewhere: the shim was told of another node.
+	// elsewhere: the shim has the ask on another node.
 	elsewhere
 )
 
-// allocated notes that the server has allocated an ask, unless that has to be judged. It returns what
-// the shim knows of that, and the node that the shim knows.
+// allocated records that the server has allocated an ask, unless the shim must first check it. It returns the
+// shim's state of the allocation, and the shim's node.
 func (b *books) allocated(key, node string) (hearing, string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	known := b.asks[key]
 	switch {
 	case known == nil:
-		// The shim has released it. The server frees it when it hears of that.
+		// The shim has released it; the server frees it after receiving the release.
 		return heardOf, ""
 	case known.standing == pending:
 		return unjudged, node
@@ -120,7 +120,7 @@ func (b *books) allocated(key, node string) (hearing, string) {
 	return heardOf, node
 }
 
-// settle makes a pending ask placed; false if the shim has ended it meanwhile.
+// settle makes a pending ask placed; false if it is no longer pending.
 func (b *books) settle(key, node string) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -132,25 +132,25 @@ func (b *books) settle(key, node string) bool {
 	return true
 }
 
-// outcome says what a release by the server means to the shim.
+// outcome is the effect of a release by the server on the shim.
 type outcome int
 
 const (
-	// ended: the shim has to be told.
+	// ended: the shim must receive it.
 	ended outcome = iota
-	// inHand: it ends what the server had on another node than the shim was told of.
+	// inHand: it ends an allocation on another node than the shim's.
 	inHand
-	// stillWaiting: it ends an allocation that the shim was never told of, such as one on a node that
-	// was removed meanwhile. The shim goes on waiting.
+	// stillWaiting: it ends an allocation that the shim never received, such as one on a node that was removed
+	// meanwhile. The ask is still pending for the shim.
 	stillWaiting
-	// neverRan: the server wants the end of an allocation that the shim was never told of, because it
-	// refused the node. The server is told that it has ended, and the shim goes on waiting.
+	// neverRan: the server requests the end of an allocation that the shim never received, because it refused
+	// the node. The adapter confirms the end, and the ask is still pending for the shim.
 	neverRan
-	// runsOn: the server has dropped an ask that the shim runs already.
+	// runsOn: the server has dropped an ask that the shim already runs.
 	runsOn
 )
 
-// released notes a release of the server.
+// released records a release by the server.
 func (b *books) released(release *si.AllocationRelease) outcome {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +165,7 @@ func (b *books) released(release *si.AllocationRelease) outcome {
 		known.leaving--
 		return inHand
 	case known.elsewhere:
-		// The server has ended it by itself. It need not be told to.
+		// The server has ended it by itself, so no release is sent.
 		known.elsewhere = false
 		return inHand
 	case known.standing == pending:
@@ -175,8 +175,8 @@ func (b *books) released(release *si.AllocationRelease) outcome {
 	return ended
 }
 
-// toEnd is what it means that the server wants an allocation to end, or drops an ask with a timeout. An
-// allocation goes on until the shim agrees.
+// toEnd returns the effect if the server requests the end of an allocation, or drops an ask after a timeout.
+// An allocation runs on until the shim confirms the request.
 func (b *books) toEnd(key string, known *ask, termination si.TerminationType) outcome {
 	timeout, isPlaceholder := termination == si.TerminationType_TIMEOUT, known.allocation.GetPlaceholder()
 	switch {
@@ -190,7 +190,7 @@ func (b *books) toEnd(key string, known *ask, termination si.TerminationType) ou
 	return ended
 }
 
-// rejected notes that the server refused an ask. What runs is refused a new size only, and goes on.
+// rejected records that the server rejected an ask. For an allocation it only rejects a new size.
 func (b *books) rejected(key string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -12,10 +12,10 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// goodbyeTime is how long the end of a session may take.
+// goodbyeTime is the time limit for the end of a session.
 const goodbyeTime = 5 * time.Second
 
-// session is what the adapter uses of a licorne.Client.
+// session has the methods of licorne.Client that the adapter uses.
 type session interface {
 	Run(ctx context.Context) error
 	Ready(ctx context.Context) error
@@ -32,8 +32,8 @@ type session interface {
 
 // rm is one registration of a shim, from RegisterResourceManager to the next one or Stop.
 //
-// Its locks are taken in the order: deliver, order, then that of the books. None but deliver is held
-// while the shim is called, because the shim calls the scheduler with locks of its own.
+// Its locks are acquired in the order deliver, order, books. Only deliver may be held while the shim is
+// called, because the shim calls the scheduler with its own locks.
 type rm struct {
 	options  Options
 	log      *slog.Logger
@@ -41,10 +41,10 @@ type rm struct {
 	callback api.ResourceManagerCallback
 	session  session
 
-	// deliver is held while the shim is called: it hears and judges one thing after the other.
+	// deliver is held while the shim is called, so that its callbacks and checks are sequential.
 	deliver sync.Mutex
-	// order is held by the keeper, alone, from when it looks what the shim wants until that is
-	// queued; and by the shim's calls, together, while they are noted and queued.
+	// order is held exclusively by the keeper, from reading the shim's state until the remedy is queued; and
+	// shared by the shim's calls, while they are recorded and queued.
 	order sync.RWMutex
 
 	books         *books
@@ -62,7 +62,7 @@ type rm struct {
 	registered chan error // gets the outcome of the registration
 }
 
-// newRM makes a registration; the error says what is wrong with it.
+// newRM creates a registration; the error names an invalid field.
 func newRM(options Options, request *si.RegisterResourceManagerRequest, callback api.ResourceManagerCallback) (*rm, error) {
 	r := newDetached(options, request.GetRmID(), callback)
 	client, err := licorne.New(options.config(request), r.handlers())
@@ -73,7 +73,7 @@ func newRM(options Options, request *si.RegisterResourceManagerRequest, callback
 	return r, nil
 }
 
-// newDetached makes a registration that has no session yet.
+// newDetached creates a registration without a session.
 func newDetached(options Options, rmID string, callback api.ResourceManagerCallback) *rm {
 	r := &rm{
 		options:  options,
@@ -96,7 +96,7 @@ func (r *rm) attach(session session) {
 	r.configuration = newConfiguration(r.running, session, r.log)
 }
 
-// handlers is what the client calls.
+// handlers returns the handlers for the client.
 func (r *rm) handlers() licorne.Handlers {
 	handlers := licorne.Handlers{
 		Nodes: func(response *si.NodeResponse) {
@@ -131,14 +131,14 @@ func (r *rm) handlers() licorne.Handlers {
 	return handlers
 }
 
-// tell calls the shim back when it is its turn.
+// tell calls the shim back, with deliver held.
 func (r *rm) tell(name string, callback func() error) {
 	r.deliver.Lock()
 	defer r.deliver.Unlock()
 	r.call(name, callback)
 }
 
-// call calls the shim back, with deliver held.
+// call calls the shim back; the caller holds deliver.
 func (r *rm) call(name string, callback func() error) {
 	if err := callback(); err != nil {
 		r.log.Warn("the shim reports an error", "callback", name, "error", err)
@@ -152,7 +152,7 @@ func (r *rm) start() {
 		r.end()
 		if err != nil && <-r.registered == nil {
 			r.log.Error("the session has ended for good", "error", err)
-			// In a goroutine that stop does not wait for, because it may call Stop.
+			// In a goroutine for which stop does not wait, because it may call Stop.
 			go r.tellEnd(err)
 		}
 	})
@@ -169,7 +169,7 @@ func (r *rm) tellEnd(err error) {
 	}
 }
 
-// background does work in a goroutine of its own, which stop waits for.
+// background runs work in a separate goroutine, for which stop waits.
 func (r *rm) background(work func()) {
 	r.life.Lock()
 	defer r.life.Unlock()
@@ -183,7 +183,7 @@ func (r *rm) background(work func()) {
 	}()
 }
 
-// ready waits for the first session, once. It returns what the server has against it.
+// ready waits for the first session. It returns the server's refusal.
 func (r *rm) ready() error {
 	err := r.session.Ready(context.Background())
 	r.life.Lock()
@@ -195,8 +195,8 @@ func (r *rm) ready() error {
 	return err
 }
 
-// stop says goodbye. It ends a registration that was not started yet, too. Nothing but Options.Ended,
-// if that is being called already, is called back after it.
+// stop sends a goodbye, and ends the registration, even if it was not started. No callback runs after it,
+// except a call of Options.Ended that has already begun.
 func (r *rm) stop() {
 	r.life.Lock()
 	goodbye := !r.ended
@@ -213,7 +213,7 @@ func (r *rm) stop() {
 	r.done.Wait()
 }
 
-// changed is told what becomes of the session.
+// changed handles a change of the session.
 func (r *rm) changed(change licorne.SessionChange) {
 	switch change.State {
 	case licorne.SessionLost:
@@ -223,12 +223,12 @@ func (r *rm) changed(change licorne.SessionChange) {
 		r.log.Info("the session goes on", "state", change.State.String(), "address", change.Address)
 		r.background(r.configuration.repeat)
 	case licorne.SessionDraining, licorne.SessionRefused, licorne.SessionEnded:
-		// The client has logged a refused configuration. The queues of before stay in force.
+		// The client has logged a refused configuration; the former queues remain in force.
 	}
 }
 
-// updateAllocation notes what the shim asks for and releases, and queues it. A request that is refused
-// is not noted.
+// updateAllocation records and queues the shim's asks, allocations and releases. A refused request is not
+// recorded.
 func (r *rm) updateAllocation(request *si.AllocationRequest) error {
 	if r.options.PredicateClass != nil || r.options.Cluster != nil {
 		request = r.tagged(request)
@@ -247,8 +247,8 @@ func (r *rm) updateAllocation(request *si.AllocationRequest) error {
 	return r.session.UpdateAllocations(request)
 }
 
-// tagged is the request with the classes of its asks and what their pods say. The shim's own message stays
-// as it is.
+// tagged returns a copy of the request with tags for the classes of its asks and the annotations of their
+// pods.
 func (r *rm) tagged(request *si.AllocationRequest) *si.AllocationRequest {
 	with := &si.AllocationRequest{RmID: request.GetRmID(), Releases: request.GetReleases()}
 	for _, allocation := range request.GetAllocations() {
@@ -261,7 +261,7 @@ func (r *rm) tagged(request *si.AllocationRequest) *si.AllocationRequest {
 	return with
 }
 
-// moreTags are all tags of an allocation; nil if there are no more than its own.
+// moreTags returns all tags of an allocation; nil if there are none in addition to its own.
 func (r *rm) moreTags(allocation *si.Allocation) map[string]string {
 	if isForeign(allocation) {
 		return nil
@@ -304,8 +304,8 @@ func (r *rm) sendApplications(request *si.ApplicationRequest) error {
 	return r.session.UpdateApplications(request)
 }
 
-// updateNode notes what becomes of nodes. What was taken on a node that goes away, and may be pending
-// at the server, ends with the node as everything there does.
+// updateNode records and queues changes of nodes. An ask that was taken on a removed node, and may be pending
+// at the server, ends with the node like all allocations there.
 func (r *rm) updateNode(request *si.NodeRequest) error {
 	if r.options.Cluster != nil {
 		request = r.labelled(request)
@@ -340,7 +340,7 @@ func (r *rm) updateNode(request *si.NodeRequest) error {
 	})
 }
 
-// tellLater tells the shim of something when it has returned from its own call.
+// tellLater passes a response to the shim after the shim has returned from its own call.
 func (r *rm) tellLater(response *si.AllocationResponse) {
 	r.background(func() {
 		r.tell("UpdateAllocation", func() error { return r.callback.UpdateAllocation(response) })

@@ -12,8 +12,8 @@ import (
 // ErrStopped is returned by calls after Stop.
 var ErrStopped = errors.New("schedulerapi: the scheduler was stopped")
 
-// Scheduler is the scheduler core as the shim sees it. All methods may be called from any goroutine.
-// Those that update may be called from within a callback, too.
+// Scheduler is the scheduler core for the shim. All methods may be called from any goroutine, and the Update
+// methods also within a callback.
 //
 // The items of a request must not be changed after the call.
 type Scheduler struct {
@@ -26,22 +26,22 @@ type Scheduler struct {
 
 var _ api.SchedulerAPI = (*Scheduler)(nil)
 
-// New makes a Scheduler. It connects when an RM registers, so that a server which is not there yet is
-// waited for. The error names an option that is out of its range.
+// New creates a Scheduler, which connects when an RM registers, and then waits for a server that is not
+// running. The error names an option that is out of range.
 func New(options Options) (*Scheduler, error) {
 	s := &Scheduler{options: options.withDefaults(), rms: map[string]*rm{}}
 	if s.options.RecheckInterval < 0 {
 		return nil, fmt.Errorf("schedulerapi: RecheckInterval is %v, it must not be negative", options.RecheckInterval)
 	}
-	// A trial tells now what a registration would tell later.
+	// A trial registration detects invalid options now.
 	if _, err := newRM(s.options, &si.RegisterResourceManagerRequest{RmID: "rm", Version: "0"}, nil); err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// RegisterResourceManager waits until the server has registered the RM. It returns the server's
-// refusal, or ErrStopped after Stop. If the RM is registered already, all of it starts over.
+// RegisterResourceManager waits until the server has registered the RM. It returns the server's refusal, or
+// ErrStopped after Stop. If the RM is already registered, its state is dropped.
 func (s *Scheduler) RegisterResourceManager(
 	request *si.RegisterResourceManagerRequest, callback api.ResourceManagerCallback,
 ) (*si.RegisterResourceManagerResponse, error) {
@@ -62,7 +62,7 @@ func (s *Scheduler) RegisterResourceManager(
 	return &si.RegisterResourceManagerResponse{}, nil
 }
 
-// replace puts an RM in the place of an older one of its name, and starts it.
+// replace starts a registration, and stops an older one with the same id.
 func (s *Scheduler) replace(rmID string, next *rm) error {
 	s.mu.Lock()
 	if s.stopped {
@@ -88,8 +88,8 @@ func (s *Scheduler) forget(rmID string, failed *rm) {
 	failed.stop()
 }
 
-// UpdateAllocation adds asks and existing allocations, and releases them. It returns when they are
-// queued; the error names what can never be sent.
+// UpdateAllocation adds asks and running allocations, and releases them. It returns when they are queued; the
+// error names a field that cannot be sent.
 func (s *Scheduler) UpdateAllocation(request *si.AllocationRequest) error {
 	rm, err := s.find(request.GetRmID())
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Scheduler) UpdateAllocation(request *si.AllocationRequest) error {
 	return rm.updateAllocation(request)
 }
 
-// UpdateApplication adds and removes applications. It returns as UpdateAllocation does.
+// UpdateApplication adds and removes applications. It waits and returns errors like UpdateAllocation.
 func (s *Scheduler) UpdateApplication(request *si.ApplicationRequest) error {
 	rm, err := s.find(request.GetRmID())
 	if err != nil {
@@ -107,7 +107,7 @@ func (s *Scheduler) UpdateApplication(request *si.ApplicationRequest) error {
 	return rm.updateApplication(request)
 }
 
-// UpdateNode adds, changes and removes nodes. It returns as UpdateAllocation does.
+// UpdateNode adds, changes and removes nodes. It waits and returns errors like UpdateAllocation.
 func (s *Scheduler) UpdateNode(request *si.NodeRequest) error {
 	rm, err := s.find(request.GetRmID())
 	if err != nil {
@@ -116,9 +116,9 @@ func (s *Scheduler) UpdateNode(request *si.NodeRequest) error {
 	return rm.updateNode(request)
 }
 
-// UpdateConfiguration replaces the queues and the extra configuration. It returns the server's
-// refusal. If the server cannot be reached it returns nil, and the server is told when it is back,
-// before it hears of applications. A refusal is logged then, and what was accepted last stays.
+// UpdateConfiguration replaces the queues and the extra configuration. It returns the server's refusal. If
+// the server cannot be reached it returns nil, and sends the configuration after the next connection, before
+// applications. A refusal is then only logged, and the last accepted configuration remains in force.
 func (s *Scheduler) UpdateConfiguration(request *si.UpdateConfigurationRequest) error {
 	rm, err := s.find(request.GetRmID())
 	if err != nil {
@@ -127,8 +127,7 @@ func (s *Scheduler) UpdateConfiguration(request *si.UpdateConfigurationRequest) 
 	return rm.configuration.update(request)
 }
 
-// Stop sends what is queued and says goodbye, for five seconds at the most. The server keeps the
-// books of the RMs.
+// Stop sends queued items and a goodbye, within five seconds. The server retains the state of the RMs.
 func (s *Scheduler) Stop() {
 	s.mu.Lock()
 	s.stopped = true

@@ -13,7 +13,7 @@ import (
 	"licorne.dev/clients/go/licorne"
 )
 
-// The shim is called by one goroutine at a time, whoever has something to say.
+// Only one goroutine at a time calls the shim.
 func TestCallbacksDoNotOverlap(t *testing.T) {
 	s := setStage(t, often)
 	s.refusing("n1")
@@ -42,7 +42,7 @@ func TestCallbacksDoNotOverlap(t *testing.T) {
 	}
 }
 
-// Everything else that the server says reaches the shim as it is.
+// All other messages of the server reach the shim unchanged.
 func TestOtherCallbacks(t *testing.T) {
 	s := setStage(t)
 	s.shim.dumps = "{}"
@@ -58,7 +58,7 @@ func TestOtherCallbacks(t *testing.T) {
 	}
 }
 
-// What can never be sent is refused, and leaves no trace.
+// A request that cannot be sent is refused, and changes nothing.
 func TestRefusedRequestLeavesNoTrace(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -91,7 +91,7 @@ func TestRefusedRequestLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// A configuration that the server refuses is an error. One that cannot be told arrives later.
+// A refused configuration is an error. A configuration that cannot be sent is sent later.
 func TestConfigurations(t *testing.T) {
 	s := setStage(t)
 	refusal := &licorne.ConfigError{Problems: []string{"no root queue"}}
@@ -129,7 +129,7 @@ func TestConfigurations(t *testing.T) {
 	s.sees(configs, "bad", "away", "away")
 }
 
-// Wrong options and requests are errors that name what is wrong.
+// Invalid options and requests are errors that name the field.
 func TestWrongUse(t *testing.T) {
 	if _, err := New(Options{Target: "nowhere"}); err == nil || !strings.Contains(err.Error(), "nowhere") {
 		t.Fatalf("a target without a port: %v", err)
@@ -154,7 +154,7 @@ func TestWrongUse(t *testing.T) {
 	}
 }
 
-// A registration waits for a server that is not there yet. Stop ends the wait.
+// A registration waits for a server that is not running. Stop ends the wait.
 func TestStopEndsTheWait(t *testing.T) {
 	s, err := New(Options{Target: "127.0.0.1:1", Logger: unread})
 	if err != nil {
@@ -176,7 +176,7 @@ func TestStopEndsTheWait(t *testing.T) {
 	wantStopped(t, result)
 }
 
-// A registration that Stop finds before it has started ends as well.
+// Stop also ends a registration that has not started.
 func TestStopBeforeTheStart(t *testing.T) {
 	s, err := New(Options{Target: "127.0.0.1:1", Logger: unread})
 	if err != nil {
@@ -207,7 +207,7 @@ func wantStopped(t *testing.T, result <-chan error) {
 	}
 }
 
-// The end of a session is told, but not that of a registration that has failed already.
+// The end of a session is reported, but not that of a failed registration.
 func TestEnded(t *testing.T) {
 	fenced := &licorne.FencedError{Text: "a newer one"}
 	for _, one := range []struct {
@@ -237,7 +237,7 @@ func TestEnded(t *testing.T) {
 	}
 }
 
-// Who is told of the end may stop the scheduler right away.
+// Ended may call Stop.
 func TestEndedMayStop(t *testing.T) {
 	var r *rm
 	stopped := make(chan struct{})

@@ -20,13 +20,13 @@ import (
 // No test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patient is how long a test waits for what has to come.
+// patient is the time limit for an expected event.
 const patient = 20 * time.Second
 
-// unread takes what is logged.
+// unread discards log messages.
 var unread = slog.New(slog.DiscardHandler)
 
-// script is the server's end of a session, played by the test: it keeps what is sent, as text.
+// script is a session without a server: it records all requests as texts.
 type script struct {
 	mu       sync.Mutex
 	sent     []string
@@ -134,7 +134,7 @@ func (s *script) Assume(key, node string) bool {
 
 func (s *script) Close(context.Context, bool) error { return nil }
 
-// take returns what was sent since the last time.
+// take returns the requests since the last call.
 func (s *script) take() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,13 +143,13 @@ func (s *script) take() []string {
 	return sent
 }
 
-// fakeShim is a shim that keeps what it hears, as text.
+// fakeShim is a shim that records its callbacks as texts.
 type fakeShim struct {
 	mu      sync.Mutex
 	heard   []string
 	refuses func(key, node string) error
 	hears   func(*si.AllocationResponse) // called without the lock
-	// allocates is what speaks against every allocation, though not against a place; nil: nothing.
+	// allocates is the reason to refuse every allocation, but no reservation; nil to accept.
 	allocates error
 	victims   func(*si.PreemptionPredicatesArgs) *si.PreemptionPredicatesResponse
 	dumps     string
@@ -250,7 +250,7 @@ func (f *fakeShim) UpdateContainerSchedulingState(state *si.UpdateContainerSched
 
 func (f *fakeShim) GetStateDump() (string, error) { return f.dumps, nil }
 
-// take returns what was heard since the last time.
+// take returns the callbacks since the last call.
 func (f *fakeShim) take() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -259,7 +259,7 @@ func (f *fakeShim) take() []string {
 	return heard
 }
 
-// stage is a registration between a scripted server and a shim that keeps what it hears.
+// stage is a registration between a scripted server and a fake shim.
 type stage struct {
 	t        *testing.T
 	rm       *rm
@@ -268,7 +268,7 @@ type stage struct {
 	handlers licorne.Handlers
 }
 
-// setStage has the nodes n1 to n3. Its deadline and its rechecks do not come up by themselves.
+// setStage returns a stage with the nodes n1 to n3. Its deadline and rechecks are too late for a test.
 func setStage(t *testing.T, change ...func(*Options)) *stage {
 	t.Helper()
 	options := Options{PredicateDeadline: time.Minute, RecheckInterval: time.Hour, Logger: unread}.withDefaults()
@@ -303,7 +303,7 @@ func allocation(key, node string) *si.Allocation {
 	return &si.Allocation{AllocationKey: key, ApplicationID: "app", NodeID: node}
 }
 
-// ask sends asks, those with a node as existing allocations.
+// ask sends asks, or with a node running allocations.
 func (s *stage) ask(allocations ...*si.Allocation) {
 	s.t.Helper()
 	if err := s.rm.updateAllocation(&si.AllocationRequest{Allocations: allocations}); err != nil {
@@ -325,12 +325,12 @@ func releaseOf(key string, termination si.TerminationType) *si.AllocationRequest
 	}
 }
 
-// check is a check of the server for an allocation; it returns the nodes refused.
+// check sends a check for an allocation; it returns the refused nodes.
 func (s *stage) check(key string, nodes ...string) map[string]string {
 	return s.handlers.Check(&licornev1.PredicateCheck{AllocationKey: key, Allocate: true, NodeIds: nodes})
 }
 
-// serverAllocates tells of an allocation that the server made.
+// serverAllocates sends an allocation by the server.
 func (s *stage) serverAllocates(key, node string) {
 	s.handlers.Allocations(&si.AllocationResponse{New: []*si.Allocation{allocation(key, node)}})
 }
@@ -341,7 +341,7 @@ func (s *stage) serverReleases(key string, termination si.TerminationType) {
 	}})
 }
 
-// sees fails unless exactly these texts were heard or sent since the last time.
+// sees fails unless take returns exactly these texts.
 func (s *stage) sees(take func() []string, want ...string) {
 	s.t.Helper()
 	if got := take(); !slices.Equal(got, want) {
@@ -349,7 +349,7 @@ func (s *stage) sees(take func() []string, want ...string) {
 	}
 }
 
-// comesToSee waits for these texts, in this order and nothing else.
+// comesToSee waits until take has returned exactly these texts, in this order.
 func (s *stage) comesToSee(take func() []string, want ...string) {
 	s.t.Helper()
 	var got []string

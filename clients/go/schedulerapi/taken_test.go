@@ -12,10 +12,10 @@ import (
 
 const stoppedByRM = si.TerminationType_STOPPED_BY_RM
 
-// quick makes the time for an answer short, so that what is not confirmed is soon overdue.
+// quick sets a short deadline, so that unconfirmed asks are soon overdue.
 func quick(options *Options) { options.PredicateDeadline = 10 * time.Millisecond }
 
-// The shim has an allocation before the next check is judged, and hears of it once.
+// The shim receives an allocation before the next check, and only once.
 func TestAcceptedFirstNodeIsHandedOverAtOnce(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""), allocation("k2", ""))
@@ -55,8 +55,8 @@ func TestUncheckedAllocationReachesTheShim(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n1")
 }
 
-// An allocation that rests on an older answer is judged again. If the shim refuses the node by now it
-// never hears of that: the server gets the ask back, and may put it elsewhere.
+// An allocation that is based on an older answer is checked again. If the shim now refuses the node, it does
+// not receive the allocation: the ask is pending again, and may be placed on another node.
 func TestAllocationThatIsRefusedByNowIsHandedBack(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -70,7 +70,7 @@ func TestAllocationThatIsRefusedByNowIsHandedBack(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n2")
 }
 
-// What the shim has released meanwhile is not handed back.
+// An ask that the shim has released meanwhile is not handed back.
 func TestReleasedAskIsNotHandedBack(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -79,7 +79,7 @@ func TestReleasedAskIsNotHandedBack(t *testing.T) {
 	s.sees(s.server.take, "ask k1", "release k1")
 }
 
-// What the shim reports as running is echoed to it once, as it expects.
+// A reported allocation is echoed to the shim once, as it expects.
 func TestExistingAllocationIsEchoed(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", "n2"))
@@ -89,7 +89,7 @@ func TestExistingAllocationIsEchoed(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n2")
 }
 
-// A release by the core comes after its allocation, and again only where the shim does not know.
+// The shim receives a release by the core after the allocation, and only if it has the allocation.
 func TestReleaseByTheCoreComesAfterTheAllocation(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -97,7 +97,7 @@ func TestReleaseByTheCoreComesAfterTheAllocation(t *testing.T) {
 	s.serverAllocates("k1", "n1")
 	s.serverReleases("k1", si.TerminationType_PREEMPTED_BY_SCHEDULER)
 	s.sees(s.shim.take, "new k1 on n1", "released k1")
-	// It goes on until the shim agrees.
+	// It runs on until the shim confirms.
 	if where, _ := s.rm.books.find("k1"); where != placed {
 		t.Fatal("k1 was forgotten before the shim released it")
 	}
@@ -107,7 +107,7 @@ func TestReleaseByTheCoreComesAfterTheAllocation(t *testing.T) {
 	}
 }
 
-// A server that asks about a taken ask has rolled it back: it is told where the ask is.
+// If the server sends a check of a taken ask, it has reverted the allocation: the ask's node is sent.
 func TestSecondCheckOfATakenAskPlacesIt(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -122,7 +122,7 @@ func TestSecondCheckOfATakenAskPlacesIt(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n1")
 }
 
-// Asked about the node where the ask is, the answer is enough.
+// If the check is for the node of the ask, the answer is enough.
 func TestSecondCheckOfTheSameNodeIsAccepted(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -135,7 +135,7 @@ func TestSecondCheckOfTheSameNodeIsAccepted(t *testing.T) {
 	s.sees(s.server.take, "ask k1")
 }
 
-// An ask that is not confirmed in twice the deadline is placed, once.
+// An ask that is not confirmed within twice the deadline is placed, once.
 func TestUnconfirmedAskIsPlaced(t *testing.T) {
 	s := setStage(t, quick)
 	s.ask(allocation("k1", ""))
@@ -148,7 +148,7 @@ func TestUnconfirmedAskIsPlaced(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n1")
 }
 
-// A confirmed ask is left alone.
+// A confirmed ask is not placed again.
 func TestConfirmedAskIsNotPlaced(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -159,8 +159,7 @@ func TestConfirmedAskIsNotPlaced(t *testing.T) {
 	}
 }
 
-// An allocation on another node never reaches the shim: it is moved back, and the release that this
-// takes is the adapter's own affair.
+// Neither an allocation on another node nor the release that moves it back reaches the shim.
 func TestAllocationElsewhereIsMovedBack(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -173,12 +172,12 @@ func TestAllocationElsewhereIsMovedBack(t *testing.T) {
 	if where, node := s.rm.books.find("k1"); where != placed || node != "n1" {
 		t.Fatalf("k1 is %v on %s", where, node)
 	}
-	// The next release is one that the shim has to hear of.
+	// The shim must receive the next release.
 	s.serverReleases("k1", stoppedByRM)
 	s.sees(s.shim.take, "released k1")
 }
 
-// The server ends by itself what it has elsewhere, before it is told to: it is told where the ask is.
+// If the server itself ends an allocation on another node first, only the ask's node is sent.
 func TestReleaseElsewhereIsNoEnd(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -189,13 +188,13 @@ func TestReleaseElsewhereIsNoEnd(t *testing.T) {
 	s.rm.order.RUnlock()
 	s.comesToSee(s.server.take, "ask k1", "place k1 on n1")
 	s.sees(s.shim.take, "new k1 on n1")
-	// The next release is one that the shim has to hear of.
+	// The shim must receive the next release.
 	s.serverReleases("k1", stoppedByRM)
 	s.sees(s.shim.take, "released k1")
 }
 
-// An allocation on a node that the shim has removed meanwhile ends before the shim hears of it. The
-// shim still waits, so the server is asked again.
+// An allocation on a node that the shim has removed meanwhile ends before the shim receives it. The ask is
+// still pending for the shim, so it is submitted again.
 func TestAllocationOnARemovedNodeIsAskedForAgain(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -209,7 +208,7 @@ func TestAllocationOnARemovedNodeIsAskedForAgain(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n2")
 }
 
-// What the shim has released meanwhile is not asked for again.
+// An ask that the shim has released meanwhile is not submitted again.
 func TestReleasedAskIsNotAskedForAgain(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -218,7 +217,7 @@ func TestReleasedAskIsNotAskedForAgain(t *testing.T) {
 	s.sees(s.server.take, "ask k1", "release k1")
 }
 
-// A key that the shim has released is never placed, whatever comes up for it.
+// A released key is never placed, after any event.
 func TestReleasedAskIsNeverPlaced(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -256,12 +255,12 @@ func TestReleaseOvertakesThePlacing(t *testing.T) {
 	s.sees(s.server.take, "release k1")
 }
 
-// Released while the shim is being told of it: the server gets the release and nothing else.
+// If the shim releases an ask in the callback with its allocation, the server receives only the release.
 func TestReleaseWithinTheCallback(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
 	s.shim.hears = func(*si.AllocationResponse) {
-		// The shim calls back with its own locks held, from within.
+		// The shim calls the scheduler within the callback, with its own locks.
 		s.release("k1", stoppedByRM)
 	}
 	s.check("k1", "n1")
@@ -284,8 +283,7 @@ func TestRemovedApplicationIsNeverPlaced(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n1")
 }
 
-// What was taken on a node ends with the node: for the server, which may have it pending, and for
-// the shim, as if the server had removed it.
+// An ask that was taken on a node ends with the node, for the server, which may have it pending, and for the shim.
 func TestTakenAskEndsWithItsNode(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -299,7 +297,7 @@ func TestTakenAskEndsWithItsNode(t *testing.T) {
 	s.sees(s.shim.take)
 }
 
-// A node that the shim has removed is refused without asking the shim, and nothing is taken there.
+// A removed node is refused without a call of the shim, and no ask is taken there.
 func TestRemovedNodeIsRefused(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -310,7 +308,7 @@ func TestRemovedNodeIsRefused(t *testing.T) {
 	s.sees(s.shim.take)
 }
 
-// An allocation that the shim could not start is an ask again, and may go anywhere.
+// An allocation that the shim could not start is a pending ask again, for any node.
 func TestFailedAllocationIsAnAskAgain(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -323,7 +321,7 @@ func TestFailedAllocationIsAnAskAgain(t *testing.T) {
 	s.sees(s.shim.take, "new k1 on n1", "new k1 on n2")
 }
 
-// A taken ask of another size is placed in that size.
+// A taken ask that was resized is placed with the new size.
 func TestTakenAskIsPlacedAsTheShimSentItLast(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -336,7 +334,7 @@ func TestTakenAskIsPlacedAsTheShimSentItLast(t *testing.T) {
 	}
 }
 
-// For a reservation the shim is only asked.
+// A check for a reservation takes no ask.
 func TestReservationTakesNothing(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -356,7 +354,7 @@ func TestReservationTakesNothing(t *testing.T) {
 	}
 }
 
-// A rejected ask is told, and forgotten; the rejection of a new size leaves what runs.
+// A rejected ask is reported and dropped; the rejection of a new size leaves the allocation.
 func TestRejections(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""), allocation("k2", ""))

@@ -9,13 +9,13 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// judgedTogether is how many nodes of a preemption check the shim judges at a time, which is what it
-// knows from the in-process core.
+// judgedTogether is the number of nodes of a preemption check that the shim checks concurrently, as for the
+// in-process core.
 const judgedTogether = 10
 
-// judgeVictims asks the shim which victims have to go on each node of a preemption check. It returns
-// the last one of each node on which the ask can run then. Nodes that the shim did not get to in its
-// time are refused, but for the first ones.
+// judgeVictims asks the shim which victims have to be stopped on each node of a preemption check. It returns
+// the position of the last victim by node on which the ask can then run. Nodes for which there is no time are
+// refused, except the first judgedTogether.
 func (r *rm) judgeVictims(check *licornev1.PreemptionCheck) map[string]int {
 	r.deliver.Lock()
 	defer r.deliver.Unlock()
@@ -27,7 +27,7 @@ func (r *rm) judgeVictims(check *licornev1.PreemptionCheck) map[string]int {
 		return last
 	case pending:
 	default:
-		// The server has rolled it back. Nobody has to go for an ask that has its place.
+		// The server has reverted the allocation. An ask with a node needs no victims.
 		r.keeper.add(check.GetAllocationKey(), placeIt)
 		return last
 	}
@@ -40,7 +40,7 @@ func (r *rm) judgeVictims(check *licornev1.PreemptionCheck) map[string]int {
 	return last
 }
 
-// judgeSome judges nodes side by side.
+// judgeSome checks nodes concurrently.
 func (r *rm) judgeSome(key string, nodes []*licornev1.NodeVictims, last map[string]int) {
 	var mu sync.Mutex
 	var judging sync.WaitGroup
@@ -58,8 +58,8 @@ func (r *rm) judgeSome(key string, nodes []*licornev1.NodeVictims, last map[stri
 	judging.Wait()
 }
 
-// fitsWithout returns the last victim that has to go so that the ask can run on the node. The shim is
-// asked about victims only where there are some: it takes the start index for that of one.
+// fitsWithout returns the position of the last victim that has to be stopped for the ask on a node. The shim
+// is asked about victims only if there are any, because its start index must be that of a victim.
 func (r *rm) fitsWithout(key string, node *licornev1.NodeVictims) (index int, fits bool) {
 	if exists, _ := r.books.node(node.GetNodeId()); !exists {
 		return 0, false

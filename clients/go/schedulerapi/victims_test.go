@@ -14,19 +14,19 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// victimsOn is a node of a preemption check, with two victims.
+// victimsOn returns a node of a preemption check, with two victims.
 func victimsOn(node string, start int32) *licornev1.NodeVictims {
 	return &licornev1.NodeVictims{
 		NodeId: node, StartIndex: start, Victims: []*licornev1.Victim{{AllocationKey: "v1"}, {AllocationKey: "v2"}},
 	}
 }
 
-// preempts is a preemption check of the server; it returns the last victim on each node.
+// preempts sends a preemption check; it returns the position of the last victim by node.
 func (s *stage) preempts(key string, nodes ...*licornev1.NodeVictims) map[string]int {
 	return s.handlers.JudgeVictims(&licornev1.PreemptionCheck{AllocationKey: key, Nodes: nodes})
 }
 
-// lastVictim makes the shim answer so on each node; nodes that are not named fail.
+// lastVictim returns the shim's answers by node; all other nodes fail.
 func lastVictim(on map[string]int32) func(*si.PreemptionPredicatesArgs) *si.PreemptionPredicatesResponse {
 	return func(args *si.PreemptionPredicatesArgs) *si.PreemptionPredicatesResponse {
 		index, fits := on[args.GetNodeID()]
@@ -34,7 +34,7 @@ func lastVictim(on map[string]int32) func(*si.PreemptionPredicatesArgs) *si.Pree
 	}
 }
 
-// The shim says on which nodes the ask can run, and which victim is the last to go.
+// The shim decides on which nodes the ask can run, and on the last victim to be stopped.
 func TestShimJudgesVictims(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -55,8 +55,8 @@ func TestShimJudgesVictims(t *testing.T) {
 	s.sees(s.shim.take)
 }
 
-// Where the resources fit at once the shim is asked about the node first, and about the victims only if
-// it refuses that. It never gets a start index below that of the first victim.
+// If the resources fit now, the shim is first asked about the node without victims, and only if it refuses
+// about victims. It never receives a start index below that of the first victim.
 func TestNodeThatNeedsNoVictims(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -76,7 +76,7 @@ func TestNodeThatNeedsNoVictims(t *testing.T) {
 	}
 }
 
-// Nobody has to go for an ask that waits no more. If it has its place, the server is told so.
+// An ask that is no longer pending needs no victims. If it has a node, the node is sent to the server.
 func TestVictimsForAnAskThatWaitsNoMore(t *testing.T) {
 	s := setStage(t)
 	s.ask(allocation("k1", ""))
@@ -89,8 +89,8 @@ func TestVictimsForAnAskThatWaitsNoMore(t *testing.T) {
 	s.comesToSee(s.server.take, "ask k1", "place k1 on n1")
 }
 
-// Ten nodes are judged at a time at the most. What is left when the time is up is refused, but the first
-// ten are judged in any case.
+// At most ten nodes are checked concurrently. Nodes for which there is no time are refused, except the first
+// ten.
 func TestVictimsOfManyNodes(t *testing.T) {
 	for deadline, want := range map[time.Duration]int{time.Hour: 25, 10 * time.Millisecond: judgedTogether} {
 		s := setStage(t, func(options *Options) { options.PredicateDeadline = deadline })

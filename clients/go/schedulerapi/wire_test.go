@@ -15,12 +15,12 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// wire is a server whose sessions are played by the test, message by message, against the real client.
+// wire is a server for the real client whose sessions the test drives, message by message.
 type wire struct {
 	licornev1.UnimplementedSessionServer
 	t        *testing.T
 	target   string
-	sessions atomic.Uint64 // that have begun
+	sessions atomic.Uint64 // number of sessions
 	streams  chan *stream
 }
 
@@ -50,7 +50,7 @@ func startWire(t *testing.T) *wire {
 	return w
 }
 
-// Update registers the RM anew and takes its replay. The test plays the rest.
+// Update registers the RM and reads its replay. The test does the rest.
 func (w *wire) Update(grpc grpc.BidiStreamingServer[licornev1.UpdateRequest, licornev1.UpdateResponse]) error {
 	hello, err := grpc.Recv()
 	if err != nil {
@@ -88,7 +88,7 @@ func (w *wire) Update(grpc grpc.BidiStreamingServer[licornev1.UpdateRequest, lic
 	return nil
 }
 
-// listen takes requests until the client ends the stream.
+// listen reads requests until the client ends the stream.
 func (s *stream) listen() {
 	for {
 		request, err := s.grpc.Recv()
@@ -132,7 +132,7 @@ func (s *stream) checks(checks ...*licornev1.PredicateCheck) {
 	}})
 }
 
-// gets waits for these texts in the requests that come next; "|" is the end of a request.
+// gets waits for these texts in the next requests; "|" is the end of a request.
 func (s *stream) gets(want ...string) {
 	s.t.Helper()
 	var got []string
@@ -173,7 +173,7 @@ func textsOf(request *licornev1.UpdateRequest) (texts []string) {
 	return texts
 }
 
-// meet registers a shim that has a node n1, a node n2 and an application, and returns the stream.
+// meet registers a shim with the nodes n1 and n2 and an application, and returns the stream.
 func (w *wire) meet(shim *fakeShim) (*Scheduler, *stream) {
 	w.t.Helper()
 	s, err := New(Options{
@@ -210,7 +210,7 @@ func (w *wire) ask(s *Scheduler, key string) {
 	w.must(s.UpdateAllocation(&si.AllocationRequest{RmID: "rm", Allocations: []*si.Allocation{allocation(key, "")}}))
 }
 
-// What the server put elsewhere is released there and placed by two requests, in that order.
+// An ask on another node is released there and placed, by two requests in this order.
 func TestMovingBackOnTheWire(t *testing.T) {
 	w, shim := startWire(t), &fakeShim{}
 	s, server := w.meet(shim)
@@ -230,7 +230,7 @@ func TestMovingBackOnTheWire(t *testing.T) {
 	waitFor(t, shim, "new k1 on n1", "new k2 on n1")
 }
 
-// What was taken when the server was lost is replayed as placed. The echo of that stays with the adapter.
+// A taken ask is replayed as placed after the loss of the server. The shim does not receive the echo.
 func TestTakenAskIsReplayedAsPlaced(t *testing.T) {
 	w, shim := startWire(t), &fakeShim{}
 	s, server := w.meet(shim)
@@ -251,7 +251,7 @@ func TestTakenAskIsReplayedAsPlaced(t *testing.T) {
 	waitFor(t, shim, "new k1 on n1", "new k2 on n2")
 }
 
-// Queues that the server could not be told of are there before the applications of a replay are.
+// Queues that could not be sent are in force before the applications of a replay.
 func TestQueuesArriveBeforeTheirApplications(t *testing.T) {
 	w, shim := startWire(t), &fakeShim{}
 	s, server := w.meet(shim)
@@ -262,7 +262,7 @@ func TestQueuesArriveBeforeTheirApplications(t *testing.T) {
 	}
 }
 
-// An ask whose node went away before the shim heard of it waits on, at the server and in a replay.
+// An ask whose node was removed before the shim received its allocation is pending, for the server and in a replay.
 func TestAskOfARemovedNodeWaitsOn(t *testing.T) {
 	w, shim := startWire(t), &fakeShim{}
 	s, server := w.meet(shim)
@@ -275,7 +275,7 @@ func TestAskOfARemovedNodeWaitsOn(t *testing.T) {
 	server.allocations(&si.AllocationResponse{Released: []*si.AllocationRelease{
 		{ApplicationID: "app", AllocationKey: "k1", TerminationType: stoppedByRM},
 	}})
-	// Before it, the allocation may have been handed back.
+	// The allocation may have been handed back before.
 	for text := ""; text != "ask k1@"; {
 		select {
 		case request := <-server.wants:
@@ -293,8 +293,7 @@ func TestAskOfARemovedNodeWaitsOn(t *testing.T) {
 	waitFor(t, shim, "new k1 on n2")
 }
 
-// A check that is judged while a new session begins: the replay says that its ask waits, so that the
-// server is told at once where it is.
+// If a new session begins during a check, its replay has the ask as pending, so the ask's node is sent at once.
 func TestTakenAskOfAnOlderSessionIsPlaced(t *testing.T) {
 	w, shim := startWire(t), &fakeShim{}
 	judging, answer := make(chan struct{}), make(chan struct{})
@@ -315,7 +314,7 @@ func TestTakenAskOfAnOlderSessionIsPlaced(t *testing.T) {
 	waitFor(t, shim, "new k1 on n1")
 }
 
-// An allocation that came unasked is in the shim before the next check is judged.
+// The shim receives an unchecked allocation before the next check.
 func TestChecksAreJudgedInTheOrderOfTheStream(t *testing.T) {
 	w, shim := startWire(t), &fakeShim{}
 	shim.refuses = func(key, _ string) error {
@@ -336,8 +335,8 @@ func TestChecksAreJudgedInTheOrderOfTheStream(t *testing.T) {
 	server.gets("answer 0 refusals", "|")
 }
 
-// The shim's word on victims reaches the server, in its turn among the other checks: the shim has what
-// was allocated before.
+// The shim's decision on victims reaches the server, in order with other checks, so that it considers all
+// earlier allocations.
 func TestVictimsOnTheWire(t *testing.T) {
 	w, shim := startWire(t), &fakeShim{}
 	shim.victims = func(args *si.PreemptionPredicatesArgs) *si.PreemptionPredicatesResponse {
@@ -364,7 +363,7 @@ func TestVictimsOnTheWire(t *testing.T) {
 	waitFor(t, shim, "new k1 on n1")
 }
 
-// waitFor waits until the shim has heard this, and nothing else.
+// waitFor waits until the shim has recorded exactly these texts.
 func waitFor(t *testing.T, shim *fakeShim, want ...string) {
 	t.Helper()
 	var got []string

@@ -1,5 +1,4 @@
-// Package shimtest runs the published Kubernetes shim on Licorne, and on the core that it was written
-// for, so that the behaviour a test expects is proven to be the shim's own. Kubernetes is played by
-// the tests; the shim, its predicates and both cores are real. Over gRPC an RM without the shim asks both
-// cores, to measure them.
+// Package shimtest tests the published Kubernetes shim on Licorne and on its in-process core, which proves that
+// the expected behaviour is the shim's own. The tests simulate Kubernetes; the shim, its predicates and both
+// cores are real. Benchmarks also use an RM without the shim, over gRPC, with both cores.
 package shimtest

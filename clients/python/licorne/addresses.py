@@ -1,4 +1,4 @@
-"""Addresses to connect to: those given by the caller, and those of other members, which the server sends.
+"""Addresses to connect to: given by the caller, or of other members, as sent by the server.
 
 The order is that of `clients/contract.md`.
 """
@@ -121,7 +121,7 @@ class Addresses:
         self._silent = {address: until for address, until in self._silent.items() if address in known}
 
     def redirected(self, address: str) -> None:
-        """Set the next address to the one to which the server redirects."""
+        """Make the address to which the server redirects the next address."""
         self._redirected_by = self._redirected_by or self.current
         self.current = address
 
@@ -135,7 +135,7 @@ class Addresses:
         self._begin([*self._living(others, now), first])
 
     def failed(self, now: float, *, answered: bool) -> bool:
-        """Change to the next address after a failed attempt; returns True if it should be dialed at once.
+        """Change to the next address after a failed attempt; returns True if it should be dialed immediately.
 
         `answered` is True if a server has answered. After a redirect, the redirecting server is next.
         """

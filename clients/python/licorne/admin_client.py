@@ -247,8 +247,8 @@ class AdminCalls(ApplicationCalls):
         """Cordon a node until it is empty. Without a deadline no allocation is stopped.
 
         With a deadline, in whole seconds up to 7 days, the RM is asked to stop the allocations one after
-        another until then; 0 stops all at once. Foreign allocations and those that require the node are
-        excluded. `message` is the reason.
+        another until then; 0 stops all of them together. Foreign allocations and those that require the node
+        are excluded. `message` is the reason.
         """
         check_arguments(node_id=node_id, message=message)
         if deadline_seconds is not None:

@@ -4,8 +4,8 @@ In a replay the server answers all requests again: it accepts nodes and applicat
 applications and echoes allocations. The caller already has these events, so during a replay an answer becomes
 an event only if it differs.
 
-The rejection of an accepted item only refuses a repetition or a change of the item, which is retained. In a
-replay it refuses the item itself, because the server starts with empty books.
+The rejection of an accepted item refuses only a repetition or a change of the item; the item is retained. In
+a replay it refuses the item itself, because the server starts with empty books.
 
 The server reports that allocations have ended, and requests that the resource manager end and confirm others.
 Most resource managers run nothing in placeholders, so by default the client confirms these by itself.
@@ -128,7 +128,7 @@ class Endings:
         )
 
     def accepted(self, application: AppKey) -> None:
-        """Submit the dropped asks of an application again, because it is Accepted."""
+        """Submit the dropped asks of an application again, because it has become Accepted."""
         dropped = self._cache.dropped.take(application)
         if dropped:
             self._queue(Packer.allocations, self._cache.ask_again(dropped))

@@ -82,7 +82,7 @@ class ApplicationCalls(OfOneRm):
     async def plan_start(
         self, application_id: str, key: str, *, partition: str = DEFAULT_PARTITION
     ) -> pb.PlanStartResponse:
-        """The changes that would let a waiting ask start at once, tried on a copy; nothing is changed.
+        """The changes that would let a waiting ask start immediately, tried on a copy; nothing is changed.
 
         Raises NotFound if the ask is unknown or does not wait.
         """

@@ -275,7 +275,7 @@ class Calls:
             return line
         line = await self._opened(limit)
         if self._closed:
-            # The client was closed in the meantime, and does not know this channel.
+            # The client was closed in the meantime, and has no reference to this channel.
             await line.channel.close()
             self._check()
         line.users = 1

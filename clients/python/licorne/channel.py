@@ -146,7 +146,7 @@ def config_error(error: aio.AioRpcError) -> ConfigInvalid | None:
     if not (of_config or _has_reason(error, "CONFIG_INVALID")):
         return None
     text = text_of(error)
-    # The text is a prefix with a colon and one problem per line. Without a prefix it is a single problem.
+    # The text is a prefix with a colon, then one problem per line. Without a prefix it is a single problem.
     _, _, problems = text.partition(": ")
     return ConfigInvalid(text, (problems or text).splitlines())
 

@@ -181,9 +181,9 @@ class _Batch(Generic[C, R]):
 class CheckRunner(Generic[C, R, W]):
     """Answers checks of one kind with the caller's function.
 
-    For an async function all checks run at once, each in a task. For a plain function they run in a thread,
-    one after the other. If the function fails or takes too long, the check is not answered, but counted in
-    `Stats.unanswered`.
+    For an async function all checks run concurrently, each in a task. For a plain function they run in a
+    thread, one after the other. If the function fails or takes too long, the check is not answered, but
+    counted in `Stats.unanswered`.
     """
 
     def __init__(

@@ -99,15 +99,15 @@ class Client:
         `target` is ``host:port``, or several addresses of one deployment, separated by commas or as a list.
         They are tried in turn, and so are the addresses of other members that the server names.
 
-        `config` is the YAML text of the queues; empty means the server's default. `instance` must rise
-        with every start of the RM's process, because the server refuses a lower number; by default it is the
-        time in nanoseconds.
+        `config` is the YAML text of the queues; empty means the server's default. `instance` must rise with
+        every start of the RM's process, because the server refuses a lower number; by default it is the time
+        in nanoseconds.
 
         `token` is a bearer token that identifies an RM without a certificate: a file, or a function that
         returns the token. Without `tls` it is sent only to this machine.
 
         `join_window` is the time in seconds (up to 0.002) for which items wait to be sent with others in one
-        message. They wait only under load, so single asks are sent at once. With 0 no item waits.
+        message. They wait only under load, so single asks are sent immediately. With 0 no item waits.
 
         `predicates` selects nodes for the asks of this RM. It gets a `PredicateCheck` and returns the nodes
         that it refuses, each with the reason. An async function runs as a task, a plain function in a thread.

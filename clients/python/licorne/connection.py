@@ -122,7 +122,7 @@ class Connection:
     def _redirected(self, address: str) -> float:
         """Switch to another address; returns the seconds to wait before dialing it. Raises as `_lost` does.
 
-        Only the first redirect is followed at once, so that servers that redirect to each other are not
+        Only the first redirect is followed immediately, so that servers that redirect to each other are not
         overrun.
         """
         self._redirects += 1
@@ -140,7 +140,7 @@ class Connection:
             raise ConnectionLost(f"no session with {self._addresses} for {patience} s: {reason}")
 
     def _ended(self, stream: Stream | None, error: aio.AioRpcError) -> float:
-        """Decide what follows a stream that ended with a status.
+        """Decide what to do after a stream that ended with a status.
 
         Returns the seconds to wait before the next stream, or raises the error that ends the client.
         """
@@ -164,7 +164,7 @@ class Connection:
         return not (welcomed or isinstance(refused, SessionFenced)) and self._addresses.refused()
 
     def _refused(self, stream: Stream | None, error: LicorneError) -> float:
-        """Decide what follows a refused message; returns and raises as `_ended` does.
+        """Decide what to do after a refused message; returns and raises as `_ended` does.
 
         One corrupted byte is enough for a refusal, so the message is sent again: by a resumption, or by a
         replay if a replay was refused or no message was processed since the last refusal. If a replay is
@@ -189,13 +189,13 @@ class Connection:
     def _lost(self, stream: Stream | None, reason: str, *, answered: bool) -> bool:
         """Record that a stream broke or could not be opened, and switch to the next address.
 
-        Returns True if that address should be dialed at once, see `Addresses.failed`. Raises ConnectionLost
-        after `give_up_after` seconds without a session.
+        Returns True if that address should be dialed immediately, see `Addresses.failed`. Raises
+        ConnectionLost after `give_up_after` seconds without a session.
         """
         now = asyncio.get_running_loop().time()
         failures, address = self._addresses.failures, self._addresses.current
         failures[address] += 1
-        # A new reason is logged at once, a repeated one ever more rarely: an outage may last for hours.
+        # A new reason is logged at once, repeats ever more rarely: an outage may last for hours.
         if failures[address].bit_count() == 1 or self._addresses.reasons.get(address) != reason:
             LOG.warning(NO_CONNECTION, address, reason)
             self._addresses.reasons[address] = reason

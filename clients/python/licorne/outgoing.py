@@ -139,8 +139,8 @@ for each answer before its next ask never reaches it.
 class JoinWindow:
     """Delays requests by a window while the server has a backlog.
 
-    Without load there is no window, so single asks are sent at once. All times are seconds of one monotonic
-    clock.
+    Without load there is no window, so single asks are sent immediately. All times are seconds of one
+    monotonic clock.
     """
 
     def __init__(self, seconds: float) -> None:

@@ -89,7 +89,7 @@ class Session:
         return self._consumed - self._acknowledged
 
     def forget(self) -> None:
-        """Make the next hello request a new session and a replay."""
+        """Make the next hello request a new session, which needs a replay."""
         self._token = ""
         self._given_up = True
 
@@ -113,9 +113,9 @@ class Session:
         """Process the server's answer to the hello.
 
         Returns the requests to send again if the session is resumed, or None if it is new and needs a replay.
-        Raises ConnectionLost for a stamp below the last one, which is from a server that no longer owns this
-        resource manager. Also raises it if the session is resumed but was given up after the hello: then its
-        queued requests were dropped, and a replay is needed.
+        Raises ConnectionLost for a stamp below the last one: its sender no longer owns this resource manager.
+        Also raises it if the session is resumed but was given up after the hello: then its queued requests
+        were dropped, and a replay is needed.
         """
         stamp = (response.epoch, response.session)
         if stamp < self.stamp:

@@ -51,12 +51,12 @@ class StateCalls(EventCalls):
     milli-cores or counts, times are nanoseconds since 1970. Lists are complete: the client requests all
     pages. The items of a list may be read at different times.
 
-    A partition of the named RM is named by its bare name, any other one as in ``[rm1]default``. If no RM is
-    named, a bare name means the partition of the RM that registered first.
+    A partition of the named RM is named by its bare name, any other partition as in ``[rm1]default``. If no
+    RM is named, a bare name means the partition of the RM that registered first.
 
     Every method raises `NotFound` for a missing subject, `Unauthorized`, `ConnectionLost` if no answer
-    arrives in time, `CallFailed` for any other refusal of the server, and `Closed`; TypeError for an
-    argument of the wrong type, and ValueError for a number out of range.
+    arrives in time, `CallFailed` for any other refusal of the server, and `Closed`; TypeError for an argument
+    of the wrong type, and ValueError for a number out of range.
     """
 
     def __init__(
@@ -149,8 +149,8 @@ class StateCalls(EventCalls):
     ) -> pb.ListTopologyResponse:
         """Free resources by topology domain, of one or all levels, with the number of slots for `shape`.
 
-        Without `shape` it is a member of the first pending topology gang, else the largest pending ask that
-        fits on a node, else the largest pending ask. Without levels there are no domains.
+        The default of `shape` is a member of the first pending topology gang, else the largest pending ask
+        that fits on a node, else the largest pending ask. Without levels there are no domains.
         """
         check_arguments(level=level, shape={} if shape is None else shape)
         request = pb.ListTopologyRequest(partition=self._partition(partition), level=level, shape=shape)
@@ -171,7 +171,7 @@ class StateCalls(EventCalls):
     async def explain(
         self, key: str = "", *, application_id: str = "", partition: str = DEFAULT_PARTITION
     ) -> pb.ExplainResponse:
-        """Explain an ask: its checks while it waits, its node, or why it ended.
+        """Explain an ask: the checks while it waits, the node once it is placed, or why it ended.
 
         Without `application_id` the ask must be in the client's cache. Without `key` the first ask of the
         application is explained.
@@ -255,8 +255,8 @@ class StateCalls(EventCalls):
     ) -> list[pb.ResourceHours]:
         """Resource hours (amount times hours) by queue, user or group, of one or all visible partitions.
 
-        The result covers the hours from that of `since` up to `until`, both in nanoseconds since 1970. With 0
-        they mean the first retained hour, and now.
+        The result covers the hours from that of `since` up to `until`, both in nanoseconds since 1970. The
+        defaults are the first retained hour, and now.
         """
         check_arguments(by=by, since=since, until=until, partition=partition)
         named = self._partition(partition) if partition else ""

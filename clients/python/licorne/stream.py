@@ -66,7 +66,7 @@ class Stream:
         self.welcomed_at: float | None = None
         """Time of the server's welcome, by the loop's clock; None before."""
         self.was_live = False
-        """True if no replay was needed or under way when the stream ended."""
+        """True if, when the stream ended, no replay was needed or incomplete."""
         self.redirect = ""
         """The address to which the server redirects the client; empty without a redirect."""
         self.retry_after: float | None = None
@@ -102,7 +102,7 @@ class Stream:
         try:
             response = await self._call.read()
         except asyncio.CancelledError:
-            # gRPC also raises this if the server has cancelled the call.
+            # gRPC also raises CancelledError if the server has cancelled the call.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
@@ -235,8 +235,8 @@ class Stream:
     def _replay_result(self, result: ReplayResult) -> list[Event]:
         state = self._context
         if not result.complete:
-            # The server has stored the received items, and would reject them in a second replay. It drops
-            # them when the next hello registers the RM again.
+            # The server has stored the items that it received, and would reject them in a second replay. It
+            # drops them when the next hello registers the RM again.
             state.session.forget()
             raise ConnectionLost(f"a replay is wanted again: {result.reason}")
         events = state.answers.end_replay()
@@ -275,7 +275,7 @@ class Stream:
             timed_out = False
 
     def _held(self) -> float:
-        """Seconds for which the next request waits for more items; 0 to send it now."""
+        """Seconds for which the next request waits for more items; 0 to send it immediately."""
         if self._context.leaving.is_set() or self.retry_after is not None:
             return 0.0
         return self._context.outgoing.hold(self._loop.time())

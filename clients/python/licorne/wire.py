@@ -1,7 +1,7 @@
 """Converts the caller's items to messages of `si.v1`.
 
-`licorne.fields` has already checked the fields. This module raises Rejected for an item without an id, or one
-that is too large. The server checks everything else.
+`licorne.fields` has already checked the fields. This module raises Rejected for an item without an id, or an
+item that is too large. The server checks everything else.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ CREATION_TIME_TAG = "creationTime"
 FORCE_TAG = "application.create.force"
 FOREIGN_TAG = "foreign"
 MAX_ITEM_BYTES = 6 * 1024 * 1024
-"""Maximum bytes of one item. A larger item could break the stream, and again in every replay."""
+"""Maximum bytes of one item. A larger item could break the stream, and every replay too."""
 
 TERMINATIONS: Mapping[Termination, si.TerminationType.ValueType] = {
     Termination.STOPPED: si.STOPPED_BY_RM,
@@ -37,7 +37,7 @@ MAX_SIZES = 1000
 
 def resource(amounts: Mapping[str, int]) -> si.Resource:
     """The message for amounts. It may be shared, so it must not be changed."""
-    # Numeric libraries have their own whole numbers, and not all of them can be hashed.
+    # Numeric libraries have their own types of whole numbers, and some cannot be hashed.
     items = tuple([(name, index(value)) for name, value in amounts.items()])
     known = _sizes.get(items)
     if known is None:
@@ -99,7 +99,7 @@ def node(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
 
 
 def node_change(item: Node, action: si.NodeInfo.ActionFromRM.ValueType) -> si.NodeInfo:
-    """The message for a change other than of capacity: it has only id and partition of the node."""
+    """The message for a change other than a change of capacity: only id and partition of the node."""
     message = si.NodeInfo(nodeID=item.node_id, action=action)
     if item.partition != DEFAULT_PARTITION:
         message.attributes[PARTITION_ATTRIBUTE] = item.partition
@@ -136,7 +136,7 @@ def application(item: Application, *, force: bool = False) -> si.AddApplicationR
 def allocation(ask: Ask, node_id: str = "", asked_at: int | None = None) -> si.Allocation:
     """The message for an ask or, with `node_id`, for a running allocation.
 
-    `asked_at` (unix seconds) is the time of the ask, for a server that has lost it.
+    `asked_at` (unix seconds) is the time of the ask, for a server that no longer knows it.
     """
     if not ask.key:
         raise Rejected("", f"an ask of application {ask.application_id!r} has no key")

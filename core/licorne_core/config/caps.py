@@ -15,7 +15,7 @@ MAX_DEPTH = 32
 """Maximum nesting of lists and mappings."""
 
 MAX_NODES = 2**18
-"""Maximum number of nodes in the tree: those of 1 MiB of text with values of four bytes each."""
+"""Maximum number of nodes in the tree: as many as 1 MiB of text has with values of four bytes each."""
 
 MAX_PATTERN_LENGTH = 512
 """Maximum number of characters of a regular expression; reading one blocks the Python interpreter."""
@@ -49,7 +49,7 @@ PLACEMENT_RULES = Cap("placement rules, parent rules included", 1_000)
 FILTER_NAMES = Cap("users and groups in filters", 20_000)
 PATTERNS = Cap("regular expressions", 500)
 INSTRUCTIONS = Cap("instructions of all compiled regular expressions", 16_384)
-"""A cap on the sum: in the worst case an application is matched against all expressions."""
+"""A cap on the sum of all expressions: in the worst case an application is matched against each."""
 ACL_NAMES = Cap("users and groups in access lists", 50_000)
 RESOURCE_TYPES = Cap("different resources", 1_000)
 """Cap on the types of all queues: every sum over queues has all of them."""

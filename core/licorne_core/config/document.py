@@ -47,7 +47,7 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Mapping:
-    """Values by key, in the order of the text, each with its key as a `Scalar` for the place."""
+    """Values by key, in the order of the text; each key is given as a `Scalar`, which has its place."""
 
     line: int
     column: int
@@ -67,7 +67,7 @@ class _Refused(Exception):
 
 
 PlaceMap = Callable[[int, int], tuple[int, int]]
-"""Maps line and column of a text to those in the text that contains it; both are 0 if unknown."""
+"""Maps line and column in a text to line and column in the text that contains it; both 0 if unknown."""
 
 
 def read_document(text: str, report: Report, placed: PlaceMap = lambda *place: place) -> Node | None:
@@ -120,7 +120,7 @@ def _quoting(begins: str) -> str:
 
 
 class _Builder:
-    """Builds the tree from the parser's events in one pass, and counts its nodes."""
+    """Builds the tree from the parser's events in one pass, and counts the nodes."""
 
     def __init__(self, text: str, report: Report, placed: PlaceMap) -> None:
         self._placed = placed

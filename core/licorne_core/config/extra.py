@@ -61,9 +61,9 @@ class ExtraConfig:
     """Settings in ``extraConfig``.
 
     Without `event_tracking` no event is recorded. The other `event_` settings are numbers of events, or of
-    streams of events. `health_interval` is in seconds; 0 turns it off. `flags` are those of features that are
-    on. `log_levels` maps logger names to one of debug, info, warn, error, dpanic, panic and fatal; the empty
-    name is the level of all others.
+    streams of events. `health_interval` is in seconds; 0 turns it off. `flags` are the flags of features that
+    are on. `log_levels` maps logger names to one of debug, info, warn, error, dpanic, panic and fatal; the
+    empty name is the level of all others.
     """
 
     event_tracking: bool = True

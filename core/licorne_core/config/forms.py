@@ -46,7 +46,7 @@ class Property(NamedTuple):
     after: str = ""
     """For an extension: the property after which the reference describes it; empty for the end."""
     standard: Any = None
-    """For an extension: the value with the same effect as no value."""
+    """For an extension: the value that has the same effect as a missing value."""
     unset: str = ""
     """For an extension: text in plans for a queue without the property; empty for no text."""
     needs: str = ""

@@ -103,7 +103,7 @@ QUEUE = section(
         "the maximum number of running applications, beyond which others wait; 0 is unlimited",
         "4.12",
         default="0",
-        allowed="not above the parent's, and not 0 if that has one",
+        allowed="not above the parent's; if the parent has a maximum, 0 is refused",
     ),
     Key("properties", Kind.NAMED_TEXTS, "the properties below; unknown ones are kept", "2.4"),
     Key(

@@ -27,7 +27,7 @@ FILE = "queues.yaml"
 """The key of the configuration among the data of a ConfigMap."""
 
 _MOST_TEXTS = 5
-"""Maximum number of texts that a message names."""
+"""Maximum number of texts that one message names."""
 
 _DATA = "data"
 _PATH = f"{_DATA}.{FILE}"

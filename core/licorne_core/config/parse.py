@@ -81,7 +81,7 @@ def read_partitions(document: Cursor) -> tuple[PartitionConfig, ...]:
 
 
 def _noted(fields: Fields, key: Key) -> Cursor:
-    """The value under a key; if the key exists, a note about its missing effect is reported."""
+    """The value under a key; if the key is present and has no effect, this is reported as a note."""
     cursor = fields[key.name]
     if cursor.node is not None and not cursor.is_null:
         cursor.report.note(f"{key.name} {key.note}")
@@ -209,7 +209,7 @@ def _name_of(queue: _Queue) -> str:
 
 
 def _siblings(queues: list[_Queue], level: int) -> tuple[QueueConfig, ...]:
-    """Children of a queue; root has level 1."""
+    """Children of a queue; `level` is 1 for the children of root."""
     seen: set[str] = set()
     for _, fields in queues:
         cursor = fields["name"]
@@ -311,7 +311,7 @@ def _acl(cursor: Cursor) -> Acl:
 def _template(cursor: Cursor) -> TemplateConfig | None:
     """The child template; None if it sets nothing.
 
-    A guarantee of nothing but zeros sets nothing. A maximum of zeros forbids those types.
+    A guarantee of only zeros sets nothing. A maximum of zeros forbids these types.
     """
     fields = cursor.fields(keys.TEMPLATE)
     resources = fields["resources"].fields(keys.TEMPLATE_RESOURCES)
@@ -345,7 +345,7 @@ def _limit(cursor: Cursor) -> LimitConfig:
 
 
 def _limit_names(listed: Cursor, kind: str, allowed: Callable[[str], bool]) -> tuple[str, ...]:
-    """The names of a list without duplicates; a duplicate gives a warning."""
+    """The names of a list, each once; a duplicate gives a warning."""
     cursors = listed.items()
     listed.report.count(LIMIT_NAMES, listed.path, len(cursors))
     names: dict[str, None] = {}

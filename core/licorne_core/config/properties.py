@@ -211,7 +211,7 @@ def idle_properties(partition: PartitionConfig) -> Iterator[str]:
             settings.append(settings_of(queue.child_template.properties))
     switched = {name for name, is_on in partition.switches.items() if is_on}
     for each in OF_FEATURES:
-        # Elsewhere than at root, a property of root has no effect.
+        # Only at root does a property of root have an effect.
         if any(one.of(each.setting) for one in settings[: 1 if each.key.where == "root" else None]):
             switched.add(each.key.name)
     for each in OF_FEATURES:

@@ -170,7 +170,7 @@ class Cursor:
         return Fields(self, entries)
 
     def warn_of_resource(self, name: str) -> None:
-        """Warn about the name of a resource if it is probably a misspelling of another one."""
+        """Warn about the name of a resource if it is probably a misspelling of another name."""
         if "." in name and (key := self.report.key_of(name, PROPERTIES)):
             self.warn(f"'{shown(name)}' is no resource here, but a property: '{key}' belongs in 'properties'")
             return

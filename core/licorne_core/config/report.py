@@ -31,14 +31,14 @@ _QUOTA_PREFIXES = ("requests.", "limits.")
 _HYPHENS = dict.fromkeys(map(ord, "-_ "))
 
 _LONG_ENOUGH = 5
-"""Minimum length of a name that is recognized with one letter wrong: shorter words resemble too many."""
+"""Minimum length of a name that is recognized with one wrong letter: shorter names resemble too many."""
 
 
 def meant_by(name: str) -> str:
     """The usual name that is probably meant; empty for a usual name, and for a custom one.
 
-    The match ignores case of letters, hyphens, one letter too many, missing, wrong or swapped. The names
-    that Kubernetes uses are matched too. Names with other digits are different names.
+    The match ignores the case of letters, hyphens, and one letter that is added, missing, wrong or swapped.
+    The names that Kubernetes uses are matched too. Names with other digits are different names.
     """
     if name in USUAL or len(name) > LONGEST:
         return ""
@@ -121,11 +121,11 @@ class Similar:
     """
 
     def __init__(self) -> None:
-        """Start with no word compared."""
+        """Start; no word was compared yet."""
         self._found: dict[tuple[str, tuple[str, ...]], str] = {}
 
     def to(self, word: str, known: tuple[str, ...]) -> str:
-        """The supported word, other than this one, that is probably meant in any case; empty if none is."""
+        """The other supported word that is probably meant, in any case of letters; empty if there is none."""
         if any(stands_for(word, one) for one in known):
             return ""
         lower = word.lower()
@@ -251,7 +251,7 @@ class Report:
     def count(self, cap: Cap, path: str, number: int = 1) -> None:
         """Count items towards a cap of the whole text.
 
-        Raises `ConfigError` at once where there are too many, so that no more work is done.
+        Raises `ConfigError` as soon as there are too many, so that no more work is done.
         """
         total = self._counts[cap] = self._counts.get(cap, 0) + number
         self.check(cap.what, total, cap.limit, path)
@@ -263,7 +263,7 @@ class Report:
             self.count(RESOURCE_TYPES, path)
 
     def check(self, what: str, value: int, limit: int, path: str) -> None:
-        """Raise a `ConfigError` at once if the value is above the limit."""
+        """Raise a `ConfigError` immediately if the value is above the limit."""
         if value > limit:
             self.problem(f"{value} {what}, at most {limit} are allowed", path)
             self.raise_problems()

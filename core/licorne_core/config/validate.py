@@ -64,10 +64,10 @@ def _with_children(queue: QueueConfig) -> Iterator[QueueConfig]:
 
 
 def _check_sizes(queue: QueueConfig, report: Report, above: Resources) -> Resources:
-    """Compare guaranteed and maximum of the queue with each other and with those of its parent and children.
+    """Compare the queue's guaranteed and maximum amounts with each other, its parent's and its children's.
 
-    `above` is the effective maximum of the parent. Returns the queue's part of its parent's
-    guarantee: its own guarantee, or, without one, the sum of its children's.
+    `above` is the effective maximum of the parent. Returns the queue's part of its parent's guarantee: its
+    own guarantee, or, without one, the sum of its children's.
     """
     guaranteed, maximum = queue.guaranteed or EMPTY, queue.max or EMPTY
     effective = min_undefined(maximum, above)
@@ -88,7 +88,7 @@ def _check_sizes(queue: QueueConfig, report: Report, above: Resources) -> Resour
 
 
 def _check_max_applications(queue: QueueConfig, report: Report) -> None:
-    """Check that each queue below one with a maximum of applications has a maximum, and none is larger."""
+    """Check that a queue below one with a maximum of applications has such a maximum, and no larger one."""
     for child in queue.queues:
         path = f"{child.place.path}.maxapplications"
         if not queue.max_applications or report.is_faulty(path):
@@ -145,7 +145,7 @@ def _problem_of(chain: list[PlacementRuleConfig], known: Mapping[str, QueueConfi
 
 
 def _reach(path: str, known: Mapping[str, QueueConfig], *, create: bool, leaf: bool) -> str:
-    """Error of a path without an existing or creatable leaf, or parent if not `leaf`; empty if none."""
+    """Error if the path has no existing or creatable leaf (or parent, if not `leaf`); empty if it has."""
     queue, reached = known[ROOT], ROOT
     for name in path.split(".")[1:]:
         reached = f"{reached}.{name}"
@@ -231,8 +231,8 @@ _UNBOUNDED: _Bound = (EMPTY, 0)
 def _check_limits_below(queue: QueueConfig, kind: str, above: dict[str, _Bound], report: Report) -> None:
     """Check that no limit exceeds the one of the nearest ancestor for the same user or group (`kind`).
 
-    `above` is by name; it is restored afterwards. A copy for each queue would take time in proportion to
-    names times queues.
+    `above` has the bounds by name, and is restored afterwards: a copy for each queue would take time in
+    proportion to names times queues.
     """
     own: dict[str, _Bound] = {}
     for limit in queue.limits:

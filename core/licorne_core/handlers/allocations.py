@@ -31,7 +31,7 @@ from licorne_core.values.tags import check_tags
 
 RELEASED_BY_RM = "allocation remove as per RM request"
 
-# Tuples: a lookup in a set calls the hash of the enumeration, for every ask.
+# Tuples, because for every ask a lookup in a set would call the hash of the enumeration.
 _RUN_BY_ASKS: Final = (AppState.NEW, AppState.COMPLETING)
 _TAKES_ASKS: Final = (AppState.RUNNING, AppState.ACCEPTED, *_RUN_BY_ASKS, AppState.RESUMING)
 _MAY_WAIT_AGAIN = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
@@ -42,11 +42,11 @@ _ENDS = {
     TerminationType.PREEMPTED_BY_SCHEDULER: EventDetail.ALLOC_PREEMPT,
     TerminationType.PLACEHOLDER_REPLACED: EventDetail.ALLOC_REPLACED,
 }
-"""Published kinds of releases; all others are ALLOC_CANCEL (§ 12.1.4)."""
+"""Published kinds of releases by termination type; other types are ALLOC_CANCEL (§ 12.1.4)."""
 
 
 def _update(registry: Registry, rm: Rm, command: UpdateAllocations, now: float) -> list[Effect]:
-    """Process asks and existing allocations in order, then rejections, then releases (spec § 1.6.6)."""
+    """Process asks and allocations in order, report rejections, then process releases (spec § 1.6.6)."""
     jobs = registry.jobs
     job = jobs.find(command) if command.releases else None
     if job is not None:
@@ -142,7 +142,7 @@ def _add(partition: Partition, app: Application, ask: Ask, now: float, outcome: 
     partition.asks.add(app, ask, now if ask.create_time is None else ask.create_time, now)
     if app.state in _RUN_BY_ASKS:
         outcome.updates += advance(partition, app, AppEvent.RUN, now)
-    # The hot path: `Journal.note` written out.
+    # The hot path: `Journal.note` is written out here.
     if partition.journal.on:
         partition.journal.facts.append(Asked(now, ask))
 
@@ -282,7 +282,7 @@ def _book(
 
 
 class _Releases(OutcomeJob):
-    """The releases of a command."""
+    """The releases of one command."""
 
     def __init__(self, rm: Rm, command: UpdateAllocations, now: float) -> None:
         """Begin with the first release."""
@@ -369,10 +369,10 @@ def _free(
 
 
 def _ask_back(partition: Partition, app: Application, request: Request, now: float) -> None:
-    """Return an allocation that the RM could not run to pending, after a back-off (spec § 1.4).
+    """Let an allocation that the RM could not run become pending again, after a back-off (spec § 1.4).
 
-    It is the last among the asks of its priority and age. An allocation of an application that is
-    neither accepted nor running does not change.
+    It is the last among the asks of its priority and age. An allocation of an application that is neither
+    accepted nor running does not change.
     """
     if request.state not in _MAY_WAIT_AGAIN or app.state not in SCHEDULABLE:
         return

@@ -146,7 +146,7 @@ def _add(rm: Rm, new: NewApplication, now: float) -> Application:
     footprint = _footprint(new)
     rm.holdings.check_application(app_id, footprint)
     user = checked_user(new, forced=is_forced(new))
-    # Each placement rule may look up a tag.
+    # Placement rules look up tags by name.
     placed = replace(new, user=user, tags=IndexedTags(new.tags))
     gang = gang_of(partition, new, now)
     if not is_forced(placed):
@@ -233,8 +233,8 @@ def _bring(partition: Partition, leaf: Queue, brought: TemplateConfig, now: floa
 def _keep_rejected(rm: Rm, new: NewApplication, reason: str, now: float) -> None:
     """List a rejected application (spec § 3.12).
 
-    It is listed nowhere if its partition or its id is unknown. An application that exists
-    is not listed either: a repeated command must change nothing. Nor is any listed while memory is short.
+    It is not listed if its partition or its id is unknown, or while memory is short. An application that
+    exists is not listed either: a repeated command must change nothing.
     """
     partition = rm.find(new.partition)
     if partition is None:
@@ -282,7 +282,7 @@ class _Removals(OutcomeJob):
         """Release everything of the application; then its id is free again (spec § 5.1.3)."""
         yield from drop_asks(self, partition, app)
         if app.allocation_count and app.state is not AppState.COMPLETING:
-            # An application that is completing would be completed before its requests are freed.
+            # An application in state Completing would be completed before its requests are freed.
             self.outcome.updates += advance(partition, app, AppEvent.COMPLETE, self.now)
         yield from release_all(self, partition, app, f"Application {app.app_id} Removed")
         unlink(partition, app, self.now)

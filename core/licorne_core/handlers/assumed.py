@@ -1,4 +1,4 @@
-"""Assumed allocations are booked before the RM accepts their nodes, then confirmed or undone (spec § 8.4)."""
+"""Assumed allocations: booked before the RM accepts their nodes, then confirmed or undone (spec § 8.4)."""
 
 from collections.abc import Callable, Iterator
 
@@ -43,7 +43,7 @@ def confirm(partition: Partition, app: Application, request: Request, now: float
 
 
 def roll_back(partition: Partition, app: Application, request: Request, event: PairEvent, now: float) -> None:
-    """Return an ask that waits for an answer to pending; the answer will be ignored.
+    """Let an ask that waits for an answer become pending again; the answer will be ignored.
 
     `event` is the reason, used if the ask was to replace a placeholder.
     """

@@ -11,7 +11,7 @@ from licorne_core.values.errors import Refusal, Rejected
 from licorne_core.values.tags import CHECKPOINT, LOST_WORK, STARTED, read_seconds
 
 MOST_AHEAD: Final = 60.0
-"""Seconds by which the clock of an RM may be ahead; a start up to this far ahead counts as now."""
+"""Seconds by which the clock of an RM may be ahead: a start up to this much later counts as now."""
 
 
 def note_checkpoint(partition: Partition, app: Application, request: Request, ask: Ask, now: float) -> None:

@@ -113,7 +113,7 @@ def _settle_queues(
 
 
 def _note(job: CommandJob, partition: Partition, change: Change, limited: list[Change]) -> None:
-    """Publish changes of a queue at once, and collect changes of its limits for later (§ 12.1.4)."""
+    """Publish changes of a queue immediately, and collect changes of its limits for later (§ 12.1.4)."""
     partition.journal.note_all(queue_facts(change, job.now))
     _, before, after = change
     if (before.limits if before else ()) != (after.limits if after else ()):
@@ -130,7 +130,7 @@ def _note_limits(job: CommandJob, partition: Partition, limited: list[Change]) -
 def _follow_limits(job: CommandJob, partition: Partition, app: Application) -> Iterator[int]:
     """Apply changed limits to an application, possibly those of another group (spec § 10.7).
 
-    The group changes only if the current one is not limited any more.
+    An application changes its group only if its current group is not limited any more.
     """
     if app.leaf is None:
         return
@@ -209,7 +209,7 @@ def _begin_to_fail(partition: Partition, app: Application, now: float) -> list[A
     """Let the application fail, unless it is completing already."""
     updates: list[ApplicationUpdate] = []
     if app.state is AppState.RESUMING:
-        # No transition leads from RESUMING to FAILING.
+        # No transition leads from RESUMING directly to FAILING.
         updates += advance(partition, app, AppEvent.RUN, now, PARTITION_REMOVED)
     if app.state is not AppState.FAILING:
         updates += advance(partition, app, AppEvent.FAIL, now, PARTITION_REMOVED)
@@ -266,7 +266,7 @@ def _check_pressure(registry: Registry, rm_id: RmId) -> None:
 class _Registration(CommandJob):
     """A registration with a checked configuration.
 
-    Its partitions are built separately; the RM's old ones are in force until the last step.
+    Its partitions are built separately; the RM's old partitions are in force until the last step.
     """
 
     def __init__(

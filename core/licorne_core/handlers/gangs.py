@@ -61,7 +61,7 @@ def gang_of(partition: Partition, new: NewApplication, now: float) -> Gang:
 
 
 def placeholder_timeout(milliseconds: int, tags: Mapping[str, str], now: float) -> float:
-    """Seconds until placeholders time out: the configured time, less the time spent (§ 5.4).
+    """Seconds until placeholders time out: the configured time, less the time that has passed (§ 5.4).
 
     The timeout starts at the application's creation, which its tag gives in unix seconds.
     """
@@ -146,7 +146,7 @@ def _place(partition: Partition, candidate: Candidate, now: float, outcome: Outc
 
 
 def time_to_complete(job: TimerJob) -> Iterator[int]:
-    """Complete the application, once the remaining placeholders have ended as well (§ 6.9)."""
+    """Stop the remaining placeholders; once they have ended, the application completes (§ 6.9)."""
     partition = job.partition
     app = partition.applications[job.timer.app_id]
     state = app.state
@@ -178,7 +178,7 @@ def still_has(app: Application, request: Request) -> bool:
 
 
 def end_if_none_left(job: TimerJob, app: Application, state: AppState) -> None:
-    """Let the application leave `state` at once, unless a placeholder has to end first."""
+    """Let the application leave `state` immediately, unless a placeholder has to end first."""
     if app.leaf is not None and app.state is state and not app.placeholder_count:
         updates = after_gone(job.partition, app, Gone.PLACEHOLDER, job.now)
         job.outcome.last_updates += updates
@@ -255,7 +255,7 @@ def free(
 def _heir(
     partition: Partition, app: Application, request: Request, now: float, *, with_node: bool
 ) -> tuple[Request, PairStep] | None:
-    """The real request that replaces a placeholder; one that cannot replace it is pending again."""
+    """The real request that replaces the placeholder, if any; one that cannot replace it is pending again."""
     heir = request.partner
     if heir is None:
         return None

@@ -27,7 +27,7 @@ from licorne_core.values.timers import Due, Timer
 CLEANING_TIME = 10.0
 """Seconds until an empty queue that is draining or dynamic is removed (spec § 4.3)."""
 
-# Looked up in their enumerations once: that costs as much as two calls, for every allocation.
+# Looked up once: for every allocation, a lookup in the enumeration would cost as much as two calls.
 _RUNNING: Final = AppState.RUNNING
 
 _TERMINAL = frozenset({AppState.COMPLETED, AppState.FAILED})
@@ -106,7 +106,7 @@ def end_placeholder_time(partition: Partition, app: Application) -> None:
 
 
 def what_is_left(app: Application) -> Left:
-    """Kinds of the remaining requests, which decide about the state. Assumed asks count as asks."""
+    """Kinds of the remaining requests, which decide about the state; assumed asks count as asks."""
     booked = app.allocation_count - app.assumed_count
     if len(app.requests) == booked == app.placeholder_count:
         return Left.PLACEHOLDERS if booked else Left.NOTHING
@@ -142,7 +142,7 @@ def placed(
             partition.timers.set(timer, now + app.gang.timeout)
     if runs and app.state is not _RUNNING:
         updates = advance(partition, app, AppEvent.RUN, now, noted=False)
-    # The hot path: `Meter.change` written out.
+    # The hot path: `Meter.change` is written out here.
     meter = partition.meter
     account = meter.accounts.get(app.owner) or meter.account_of(app.owner)
     time = meter.last = max(meter.last, round((now - meter.since) * 1e6))

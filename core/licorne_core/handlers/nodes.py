@@ -42,7 +42,7 @@ def is_foreign(ask: Ask) -> bool:
 
 
 def take_foreign(partition: Partition, ask: Ask, now: float) -> None:
-    """Book a foreign allocation as occupied, replacing its earlier size, unanswered. Raises Rejected."""
+    """Book a foreign allocation as occupied, replacing its earlier size; send no answer. Raises Rejected."""
     if not ask.node_id:
         raise Rejected(f"trying to add a foreign request (non-allocation) {ask.key}", Refusal.INVALID)
     if ask.node_id not in partition.nodes.by_id:
@@ -193,7 +193,7 @@ def _set_schedulable(partition: Partition, node: Node, *, schedulable: bool, now
     if partition.cluster.set_schedulable(node, schedulable=schedulable):
         partition.journal.note(schedulable_changed(now, node.node_id, schedulable=node.schedulable))
     if not schedulable:
-        # Open checks are void: the node took asks when the RM was asked.
+        # Open checks are void: the RM was asked while the node was still schedulable.
         roll_back_on(partition, node, now, gone=False)
 
 
@@ -225,7 +225,7 @@ def _decommission(job: OutcomeJob, partition: Partition, node: Node) -> Iterator
     partition.counters.nodes_decommissioned += 1
     total = partition.rm.core.floating.shown(partition.nodes.total)
     partition.journal.note_all(node_removed(job.now, node.node_id, total))
-    # Once per application: its gang's timeout ends with its last placeholder, and then has no further effect.
+    # Once per application: its gang's timeout ends with the last placeholder; more calls do nothing.
     for app, gone in went.items():
         job.outcome.updates += after_gone(partition, app, gone, job.now)
 
@@ -235,7 +235,7 @@ def _free(job: OutcomeJob, partition: Partition, allocation: Allocation) -> Gone
     app = partition.applications[allocation.ask.app_id]
     request = app.requests.get(allocation.key)
     if request is None or request.allocation is not allocation:
-        # The request has ended together with its partner.
+        # The request has already ended together with its partner.
         return None
     if request.state is RequestState.LINKED:
         partition.pairs.part(app, request, PairEvent.NODE_LOST, job.now)

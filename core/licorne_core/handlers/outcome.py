@@ -47,7 +47,7 @@ def time_out(app: Application, request: Request, message: str) -> Release:
 
 
 class Notifications(ABC):
-    """Collected notifications of an RM by an extension about a partition."""
+    """Notifications of an RM that an extension has collected about a partition."""
 
     @abstractmethod
     def effect(self, partition: Partition) -> Effect:

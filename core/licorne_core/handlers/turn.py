@@ -36,7 +36,7 @@ MOST = 500
 def clean_queues(job: TimerJob) -> Iterator[int]:
     """Remove empty queues (spec § 4.3)."""
     partition = job.partition
-    # Children first: a parent was added before them.
+    # Children first: each parent was added before its children.
     rest = reversed(list(partition.tree.all()))
     while some := list(islice(rest, MOST)):
         removed = partition.tree.clean(some)
@@ -47,7 +47,7 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
         for queue in removed:
             above = queue.parent
             if above is not None and above.is_leaf and partition.tree.get(above.path) is above:
-                # The last of its children was removed, and it has become a leaf.
+                # Its last child was removed, so it has become a leaf.
                 partition.attach(above, None, job.now)
         if partition.journal.on:
             partition.journal.note_all(facts(_changes(removed), job.now))
@@ -99,7 +99,7 @@ def _order_nodes(job: TimerJob) -> Iterator[int]:
 
 
 LOOK_TIME: Final = 10.0
-"""Seconds without an ask that lacks a node until `auto` stops packing; also the time between changes."""
+"""Seconds without an ask that lacks a node after which `auto` stops packing; also the time between checks."""
 
 MOST_GANGS: Final = 64
 """Maximum number of waiting gangs that are examined after each turn."""
@@ -111,7 +111,7 @@ HOLD_TIME = 1.0
 
 
 TRIES = 16
-"""Maximum number of tries for each decision of a turn: asks that fit nowhere must not prolong it."""
+"""Maximum number of tries per allowed decision of a turn: asks that fit nowhere must not prolong it."""
 
 STOPS = 8
 """Number of stopped requests that cost as much as another deadline."""

@@ -26,7 +26,7 @@ from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation
 from licorne_core.values.counters import Counters
 
-# Each lookup in an enumeration costs as much as two calls, for every allocation: these are looked up once.
+# Looked up once: for every allocation, a lookup in the enumeration would cost as much as two calls.
 _ALLOCATE: Final = RequestEvent.ALLOCATE
 _KEEP_ROOM: Final = RequestEvent.KEEP_ROOM
 
@@ -56,7 +56,7 @@ class Allocations:
         self._counters = counters
 
     def allocate(self, candidate: Candidate, now: float) -> Allocation:
-        """Book a decision that the RM receives at once."""
+        """Book a decision that the RM receives immediately."""
         _, app, request, _ = candidate
         if request.ask.placeholder:
             app.gang.keep(request)
@@ -70,7 +70,7 @@ class Allocations:
     def _place(self, candidate: Candidate, event: RequestEvent, now: float) -> Allocation:
         """Book a pending ask on its node, and rank the queues between it and root.
 
-        The hot path: `Moves.move` written out, without the cases that a placement does not need.
+        The hot path: `Moves.move` is written out here, without the cases that a placement does not need.
         """
         _, app, request, node = candidate
         top = app.priorities.top

@@ -32,7 +32,7 @@ from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.resources import Items, Resources
 
-# Looked up in the enumeration once: that costs as much as two calls.
+# Looked up once: each lookup in the enumeration costs as much as two calls.
 _PENDING: Final = Account.PENDING
 _ON_NODE: Final = Account.ON_NODE
 _ALLOCATED: Final = Account.ALLOCATED
@@ -192,7 +192,7 @@ class Moves:
             if _KNOWN in left or _LINKED in left:
                 node.note_known_change(narrowed=False)
         elif _ASKED in left:
-            # The RM counts it as placed there.
+            # The RM counts the request as placed on the node.
             void = node.forget_results()
         elif _KNOWN in entered:
             void = node.note_known_change(narrowed=True)
@@ -249,7 +249,7 @@ class Moves:
                 unbook_in_quotas(ask.ask_class.items, app, placeholder=ask.placeholder)
                 app.give_back(request)
                 if app.gang.is_parked and app.gang.units is not None:
-                    # The next unit of the gang has other members.
+                    # The next unit of the gang now has other members.
                     self._pending.regroup(app)
             elif account is _ON_NODE:
                 self._leave_node(request)
@@ -297,7 +297,7 @@ class Moves:
 
 
 class Cluster:
-    """Changes the nodes of one partition, and marks them."""
+    """Changes the nodes of one partition, and records them in the dirty set."""
 
     def __init__(self, root: Queue, nodes: NodeBook, dirty: Dirty, reservations: Reservations) -> None:
         """Serve one partition."""
@@ -348,7 +348,7 @@ class Cluster:
         return self._is_another(node, before)
 
     def _is_another(self, node: Node, before: bool) -> bool:
-        """Mark the node; True if its `schedulable` differs from `before`: then its claims are lost."""
+        """Mark the node. If its `schedulable` is no longer `before`, release its claims and return True."""
         changed = node.schedulable != before
         if changed:
             node.note_known_change(narrowed=True)

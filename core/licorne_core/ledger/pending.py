@@ -50,7 +50,7 @@ class Placeholders:
                 self.give_up(app, placeholder)
 
     def end_cancelled(self, app: Application) -> None:
-        """Stop waiting for cancelled placeholders, whether the RM has confirmed their end or not."""
+        """Stop waiting for the end of cancelled placeholders, whether the RM has confirmed it or not."""
         for group in app.gang.groups.values():
             if group.cancelled:
                 number = len(group.cancelled)
@@ -100,7 +100,7 @@ class PendingAsks:
         request = Request(ask, create_time, app.arrivals)
         if app.priority is not None:
             request.priority = app.priority
-        # This is `enlist` written out, which every ask would call.
+        # This is `enlist`, written out to save every ask a call.
         app.requests[ask.key] = request
         app.holdings.ask_added(ask.footprint)
         app.tally.requests += 1
@@ -146,9 +146,9 @@ class PendingAsks:
             self._reservations.end(request.reservation, now)
 
     def replace(self, app: Application, request: Request, ask: Ask, now: float) -> Request:
-        """Replace a pending ask by one of another size; it keeps its position, age and promise.
+        """Replace a pending ask by one of another size, at its position and with its age.
 
-        The caller adjusts its reservation.
+        The caller restores its reservation and its promise.
         """
         rests, triggered = request.key in app.backing_off, request.triggered
         self.withdraw(app, request, now)

@@ -76,7 +76,7 @@ class Promise:
         """Amounts that other asks have to leave free now, by quota."""
         self.node_id = reservation.node_id
         self.has_stopped = any(victim.state is not RequestState.NOTICED for victim in victims)
-        """True once the RM was asked to stop a victim: until then all are under notice."""
+        """True once the RM was asked to stop a victim; until then all victims are noticed only."""
         self.is_paused = False
         """True while the promise is paused: the ask itself is booked, and the RM is asked about its node."""
 
@@ -190,13 +190,13 @@ class Promises:
         return self._by_victim.get(victim)
 
     def victim_stopped(self, victim: Request) -> None:
-        """Record that the RM was asked to stop a victim that was under notice."""
+        """Record that the RM was asked to stop a noticed victim."""
         promise = self._by_victim.get(victim)
         if promise is not None:
             promise.has_stopped = True
 
     def spare(self, promise: Promise) -> list[Request]:
-        """Remove victims under notice from the promise, and return them."""
+        """Remove noticed victims from the promise, and return these victims."""
         noticed = [victim for victim in promise.outstanding if victim.state is RequestState.NOTICED]
         for victim in noticed:
             del self._by_victim[victim]

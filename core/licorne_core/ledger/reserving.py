@@ -1,4 +1,4 @@
-"""Makes and ends reservations, in all books at once (spec §§ 8.5-8.7)."""
+"""Makes and ends reservations, in all books together (spec §§ 8.5-8.7)."""
 
 from collections.abc import Iterable, Mapping
 
@@ -48,7 +48,7 @@ class Reservations:
         journal: Journal,
         stays: Mapping[Request, Stay],
     ) -> None:
-        """Start without reservations; `stays` has the victims under notice."""
+        """Start without reservations; `stays` has the noticed victims."""
         self._escalation = escalation
         self._nodes = nodes
         self._journal = journal
@@ -71,8 +71,8 @@ class Reservations:
     ) -> Reservation:
         """Reserve the node for the ask; a new reservation begins at unix seconds `since`.
 
-        An ask that requires the node ends the reservations of other asks there. An ask with a promise
-        but without a node keeps its reservation, which gets this node.
+        An ask that requires the node ends the reservations of other asks there. An ask with a promise but
+        without a node keeps its reservation, to which this node is added.
         """
         if request.ask.ask_class.required_node is not None:
             self.give_way(node, now)
@@ -129,8 +129,8 @@ class Reservations:
     def take_over(self, promise: Promise, request: Request, own: NodeId | None, now: float) -> None:
         """Transfer an ended promise to `request`, its ask in another size, which had `own` reserved.
 
-        The promise shrinks to the amounts that the ask still requests. It needs no node. If its node, which
-        victims were to clear, is too small for it now, other victims may be stopped.
+        The promise shrinks to the amounts that the ask still requests, and may be without a node. If the node
+        that victims were to clear is now too small for the ask, other victims may be stopped.
         """
         wanted = dict(request.ask.ask_class.items)
         still = ((name, min(value, wanted.get(name, 0))) for name, value in promise.items)
@@ -153,8 +153,8 @@ class Reservations:
             self._end_on_shared(request.reservation, now)
 
     def _end_on_shared(self, reservation: Reservation | None, now: float) -> None:
-        """End a reservation that has lost its promise, on a node of others: beside promises there is at most
-        one without, and none on a node with planned starts.
+        """End a reservation that has lost its promise if the node is shared: in addition to promised
+        reservations a node has at most one other, and none if it has planned starts.
         """
         if reservation is None or reservation.node_id is None or reservation.required:
             return
@@ -289,11 +289,11 @@ class Reservations:
             request = self._wakeups.reserved.holder(reservation).request
             self.lose_node(reservation, now)
             if reservation.required:
-                # A later node of that name is another node.
+                # A later node of that name would be a different node.
                 request.triggered = False
 
     def shrunk(self, node: Node, now: float) -> None:
-        """Take a resized node from asks that it can never hold."""
+        """Take a resized node from asks that it can never hold, except those that require it."""
         for reservation in list(node.reservations.values()):
             request = self._wakeups.reserved.holder(reservation).request
             if not (reservation.required or node.holds(request.ask.ask_class.items)):
@@ -318,7 +318,7 @@ class Reservations:
 
 
 def _refused_in_vain(nodes: NodeBook, request: Request, node: Node, now: float) -> None:
-    """Pause stops for similar asks, and exclude the cleared node until it changes."""
+    """Pause stops of victims for similar asks, and exclude the cleared node until it changes."""
     promise, group = request.promise, request.group
     if promise is not None and promise.node_id == node.node_id and node.is_refused(request.ask.ask_class):
         group.refused_stops = group.refused_stops or RefusedStops()
@@ -326,13 +326,13 @@ def _refused_in_vain(nodes: NodeBook, request: Request, node: Node, now: float) 
 
 
 def _stopped_in_vain(promises: Promises, stays: Mapping[Request, Stay], promise: Promise, now: float) -> None:
-    """Spare the victims under notice; let the ask have others stopped, up to `MOST_TRIES` times."""
+    """Spare the noticed victims; other victims may be stopped for the ask, up to `MOST_TRIES` times."""
     promise.request.triggered = promise.request.refused_stops >= MOST_TRIES
     _let_go(stays, promises.spare(promise), now)
 
 
 def _let_go(stays: Mapping[Request, Stay], victims: Iterable[Request], now: float) -> None:
-    """Decide at once whether victims under notice are spared: another promise may count on them."""
+    """Decide immediately whether noticed victims are spared: another promise may count on them."""
     for victim in victims:
         stay = stays.get(victim)
         if stay is not None and not stay.is_due(now):

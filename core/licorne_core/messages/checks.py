@@ -49,7 +49,7 @@ class ExtensionCheck:
         raise NotImplementedError
 
     def seen_by(self, may_see: Callable[[RmId], bool]) -> "ExtensionCheck":
-        """The check without the RMs that the reader must not see."""
+        """The check without RMs that the reader must not see."""
         return self
 
 

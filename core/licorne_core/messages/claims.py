@@ -1,4 +1,4 @@
-"""Reasons of asks that must not use room which is held for a later start of others."""
+"""Reasons of asks that must not use some room, because it is held for a later start of other asks."""
 
 from dataclasses import dataclass
 from typing import Final

@@ -64,7 +64,7 @@ class RegisterRm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateConfiguration:
-    """A new configuration for an RM (§§ 2.7, 13.1). An empty extra one counts only if `replaces_extra`."""
+    """A new configuration for an RM (§§ 2.7, 13.1). An empty `extra` counts only if `replaces_extra`."""
 
     rm_id: RmId
     policy_group: str = ""
@@ -189,7 +189,7 @@ class TerminationType(Enum):
 CONFIRMED: Final = frozenset(
     {TerminationType.TIMEOUT, TerminationType.PREEMPTED_BY_SCHEDULER, TerminationType.PLACEHOLDER_REPLACED}
 )
-"""Terminations with which the core requests a release; all others are final (spec § 1.6.10)."""
+"""Terminations by which the core requests the end of an allocation; all others are final (spec § 1.6.10)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +256,7 @@ class AnswerPreemptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotePredicatesSent:
-    """The checks up to this number have been written to the RM, whose time for answers begins now.
+    """The checks up to this number have been written to the RM: the time for its answers begins now.
 
     A check that waits to be written has no deadline yet.
     """
@@ -274,7 +274,7 @@ class BeginReplay:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndReplay:
-    """End a replay; the counts are the numbers of items sent since its beginning."""
+    """End a replay; the counts are the numbers of items that the RM has sent since its beginning."""
 
     rm_id: RmId
     nodes: int
@@ -328,7 +328,7 @@ OfRm = (
 LargeCommand = (
     RegisterRm | UpdateConfiguration | ExtensionCommand | UpdateNodes | UpdateApplications | UpdateAllocations
 )
-"""Commands that may be carried out in slices: `Unfinished` returns the remainder of one."""
+"""Commands that may be carried out in slices; `Unfinished` has the remainder of such a command."""
 OfNoRm = Tick | RefuseNewWork | SharedCommand
 """Commands that concern no single RM."""
 Command = OfRm | OfNoRm

@@ -120,7 +120,7 @@ class ApplicationRejection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplicationsAnswered:
-    """The answer to the applications added by one request."""
+    """The answer to the applications that one request has added."""
 
     rm_id: RmId
     accepted: Sequence[AppId] = ()

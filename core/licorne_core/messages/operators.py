@@ -21,7 +21,7 @@ class OperatorMark(NamedTuple):
 
 
 UNKNOWN_MARK: Final = OperatorMark()
-"""The mark of an act whose own mark was not retained."""
+"""The mark of an act whose original mark was not retained."""
 
 
 Marks = Mapping[str, Mapping[tuple[PartitionName, Any], Any]]

@@ -1,4 +1,4 @@
-"""Plans as immutable reports. Seconds count from the time of the plan; 0.0 means at once.
+"""Plans as immutable reports. Seconds count from the time of the plan; 0.0 means immediately.
 
 Resources are in bytes, milli-cores or counts. Lists are bounded; counts include omitted entries.
 """
@@ -101,7 +101,7 @@ class PlannedVictim:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefaultedValue:
-    """A value that the text leaves to its default.
+    """A value that the text does not set.
 
     `path` is empty for a value of the partition. `origin` is ``default``, or the path of the queue from which
     the value is inherited.
@@ -119,7 +119,7 @@ class PlanCounts:
     """Full length of each list of a configuration plan.
 
     `queues_over_max` counts queues with a higher excess over their maximum than before. The `newly_` counts
-    are of limits with a higher excess than before, and of asks that had no obstacle before.
+    are numbers of limits with a higher excess than before, and of asks that had no obstacle before.
     """
 
     queues: int = 0
@@ -245,7 +245,7 @@ class StartChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartTrial:
-    """Outcome of a trial: whether a waiting ask starts at once with `changes`, and on which node.
+    """Outcome of a trial: whether a waiting ask starts immediately with `changes`, and on which node.
 
     `others` is the number of asks of its partition that start before it, and `stopped` the number of
     allocations that are stopped. With `unasked` the RM, which decides about nodes for the ask, was not asked.

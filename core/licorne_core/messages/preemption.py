@@ -36,12 +36,12 @@ class QueueNumbers:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spared:
-    """An allocation that was not chosen: the next one after the victims in their order."""
+    """An allocation that was not chosen as a victim: the next one in the order of victims."""
 
     app_id: AppId
     key: AllocationKey
     lost: float
-    """Seconds of its work that would have been lost."""
+    """Seconds of its work that its stop would have lost."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class PreemptionRecord:
     ran: float = 0.0
     """Seconds that the victim had run."""
     lost: float = 0.0
-    """Seconds of its work that were lost: those since its last checkpoint."""
+    """Seconds of its work that were lost: the time since its last checkpoint."""
     checkpoint: float | None = None
     """Time of the checkpoint, in unix seconds: reported by its RM, or else assumed; None if there is none."""
     noticed_time: float = 0.0

@@ -17,7 +17,7 @@ from licorne_core.values.asks import QueueReservations, ReservationBound
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Resources, in_units
 
-# In compiled code a dataclass has no class attribute for a default, so the codes to which rules refer are
+# In compiled code a dataclass has no class attributes for defaults, so codes to which rules refer are
 # constants.
 NEVER_FITS: Final = "NEVER_FITS"
 PARTITION_NOT_SCHEDULING: Final = "PARTITION_NOT_SCHEDULING"
@@ -41,7 +41,7 @@ KINDS: Final = tuple(QUOTA_CODES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeBound:
-    """Amounts of an ask that no single place ever has, by type, and the largest amounts that exist."""
+    """Amounts of an ask that exceed what any single place ever has, by type; and the largest there."""
 
     where: str
     wanted: Resources
@@ -216,9 +216,9 @@ class GangCheck:
     """A real ask waits as long as a placeholder of its task group is open (spec § 6.4).
 
     `keeping` is the number of placeholders that hold room for asks of its shape. `cancelled` is the number of
-    those too small for such an ask: the RM was asked to stop them, and has not confirmed it. The others are
-    pending, or are being replaced. `until` is the time at which the placeholders time out, in unix seconds; 0
-    while none holds room.
+    placeholders too small for such an ask: the RM was asked to stop them, and has not confirmed it. The
+    others are pending, or are being replaced. `until` is the time at which the placeholders time out, in unix
+    seconds; 0 while none holds room.
     """
 
     app_id: AppId
@@ -253,7 +253,7 @@ class GangCheck:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersCheck:
-    """The RM has to answer checks of nodes before a placement, and only few checks may be open (§ 8.4)."""
+    """The RM has to accept a node before a placement, but too many checks are open already (§ 8.4)."""
 
     waiting: int
     most: int
@@ -275,9 +275,9 @@ class PreemptionCheck:
     """Whether preemption can help an ask that a queue's maximum or the nodes block (spec § 9).
 
     `code` names the obstacle or the progress, and `text` adds the numbers. `queue` is the queue whose
-    guarantee counts: its usage will be `settled` once all decisions are carried out, and its guarantee is
-    `guaranteed`. `causes` has numbers of leaves and allocations that must not be victims, by reason. `until`
-    is the time at which that changes without any other event, in unix seconds; 0 if it never does.
+    guarantee counts; `settled` is its usage once all decisions are carried out, and `guaranteed` its
+    guarantee. `causes` has numbers of leaves and allocations that must not be victims, by reason. `until` is
+    the time at which that changes without any other event, in unix seconds; 0 if it never does.
     """
 
     code: str

@@ -18,7 +18,7 @@ from licorne_core.values.resources import Resources
 
 
 class Turn(NamedTuple):
-    """The partition that got a turn. Its counters change later: read them at once, keep no reference."""
+    """The partition that got a turn. Its counters change later: read them immediately, keep no reference."""
 
     partition: PartitionName
     rm_id: RmId
@@ -50,7 +50,7 @@ class Census:
     reserved: Mapping[tuple[QueuePath, str], Mapping[str, int]]
     """Reserved resources on these nodes, by the same keys."""
     noticed: int
-    """Number of allocations under notice, which will be preempted later unless they are spared."""
+    """Number of noticed allocations, which will be preempted later unless they are spared."""
     preemptions: Mapping[str, int]
     """Number of victims by the rule that stopped them."""
 

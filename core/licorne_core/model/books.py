@@ -72,7 +72,7 @@ def book_foreign(before: Items, after: Items, node: Node) -> None:
 
 
 def book_preempting(items: Items, node: Node, app: Application) -> None:
-    """Book the amounts of a victim, under notice or being stopped, as preempting (spec § 9.4)."""
+    """Book the amounts of a victim, noticed or being stopped, as preempting (spec § 9.4)."""
     charge(node.preempting, items)
     for quota in app.quotas:
         charge(quota.preempting, items)

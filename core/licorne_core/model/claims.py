@@ -34,7 +34,7 @@ class Claim(ABC):
     @property
     @abstractmethod
     def as_passed(self) -> Passed:
-        """The record of this claim in an allocation that passes it."""
+        """The record of this claim, for an allocation that passes it."""
 
     @abstractmethod
     def decide(self, now: float) -> Any:

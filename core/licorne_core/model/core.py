@@ -13,9 +13,9 @@ class Floating:
     def __init__(self) -> None:
         """Start without such types."""
         self.types: frozenset[str] = frozenset()
-        """Types of which every node seems to have `BOUNDLESS`."""
+        """Types of which every node is given `BOUNDLESS`."""
         self.hidden: frozenset[str] = frozenset()
-        """Types that reports of nodes omit: `types`, and former such types that some nodes still have."""
+        """Types that reports of nodes omit: `types`, and former floating types that some nodes still have."""
 
     def added_to(self, capacity: Resources) -> Resources:
         """The capacity of a node, with the floating types."""
@@ -34,8 +34,8 @@ class Shared:
     """State of an extension for all partitions together (`points.py`); it lives as long as the core.
 
     It does not refer to the core or the registry, which is an argument instead, so that no reference cycle
-    keeps them alive. While it has work, its name is in `busy`: then the next tick is due at once, and calls
-    the methods below.
+    keeps them alive. While it has work, its name is in `busy`: then the next tick is due immediately, and
+    calls the methods below.
     """
 
     def __init__(self, name: str, busy: dict[str, None]) -> None:
@@ -57,7 +57,7 @@ class Shared:
         return False
 
     def check(self, registry: Any) -> None:
-        """Recompute all sums; raises InvariantBroken if one differs."""
+        """Recompute all sums; raises InvariantBroken if a sum differs."""
 
 
 class Core:

@@ -58,7 +58,7 @@ class Effort:
 
     def is_spent(self) -> bool:
         """True, after setting `tired`, if the turn has used up its work; otherwise count another try."""
-        # The hot path: `cost` written out.
+        # The hot path: `cost` is written out here.
         cost = self.tried
         for search in self._searches:
             cost += search.work // search.of_a_try

@@ -14,7 +14,7 @@ MOST_OWNERS = 5_000
 """Maximum number of combinations of queue, user and group; others of a queue share the name `OTHERS`."""
 
 MOST_QUEUES = 20_000
-"""Maximum number of accounts, including those of `OTHERS`; after that, one account counts everything."""
+"""Maximum number of accounts, including accounts of `OTHERS`; beyond it, one account counts everything."""
 
 OTHERS = "(others)"
 """Stands for all users without an account of their own."""
@@ -102,7 +102,7 @@ class Meter:
                 account.of_passing().change(tuple(passing.items()), time, sign=sign)
 
     def end(self, owner: Owner, allocation: Allocation, begin: float, now: float, *, preempted: bool) -> None:
-        """Count an ended allocation; if it was preempted, its usage since `begin` is lost."""
+        """Count an ended allocation; if it was preempted, its usage since `begin` counts as lost."""
         items = allocation.ask.ask_class.items
         self.change(owner, items, now, passed=allocation.passed is not None, sign=-1)
         account = self.account_of(owner)

@@ -48,7 +48,7 @@ class Quota:
     promised: dict[str, int]
     """Amounts of asks whose victims are being stopped, until the asks are placed (spec § 9.4)."""
     withheld: dict[str, int]
-    """Amounts of promises to leave free at present: the part that remaining victims do not cover."""
+    """Amounts that asks have to leave free for promises now: the part that remaining victims do not cover."""
     overhang: Resources
     """Booked amounts that do not count against the maximum: those beyond the capacity of their nodes. Only
     root has any, as its maximum is the sum of all capacities (`model/nodes/book.py`)."""
@@ -91,7 +91,7 @@ class Quota:
 
 
 def claimed(quota: Quota) -> Resources:
-    """Unavailable amounts: booked ones without the overhang, and those left free for asks with a promise.
+    """Unavailable amounts: booked amounts without the overhang, and amounts left free for promises.
 
     No other ask may use resources freed by preemption (spec § 9.4.8).
     """
@@ -106,10 +106,10 @@ def claimed(quota: Quota) -> Resources:
 
 
 def excess(quota: Quota, items: Items) -> Resources:
-    """Amounts beyond the maximum, with these items; empty when they fit.
+    """Amounts by which usage with these items exceeds the maximum; empty if they fit.
 
-    A type that the maximum does not name is unlimited, except for root, whose maximum is the size of
-    its nodes (spec §§ 4.5-4.7, 10.4).
+    A type that the maximum does not name is unlimited, except for root, whose maximum is the size of its
+    nodes (spec §§ 4.5-4.7, 10.4).
     """
     limit = quota.max
     if limit is None:
@@ -314,8 +314,8 @@ class ApplicationTotals:
         self.allocations = 0
         """Requests that are booked and were reported to the RM."""
         self.largest = 0
-        """The largest amount of any type in a request since there last were no requests: no total exceeds
-        this value times the number of requests."""
+        """The largest amount of any type in a request since the partition last had no requests: no total
+        exceeds this value times the number of requests."""
         self.sizes: dict[Shape, None] = {}
         """Sizes of some accepted asks: further asks of these sizes need no check."""
         self.states: dict[str, int] = {}
@@ -334,11 +334,11 @@ class ApplicationTotals:
         return self.requests - self.allocations
 
     def listed(self, state: str) -> None:
-        """Count an application of that state that reports list from now on."""
+        """Count an application of this state, which reports list from now on."""
         self.states[state] = self.states.get(state, 0) + 1
 
     def dropped(self, state: str) -> None:
-        """Remove an application of that state that reports no longer list, or that has another state now."""
+        """Remove an application of this state: reports list it no longer, or under another state."""
         self.states[state] -= 1
         if not self.states[state]:
             del self.states[state]

@@ -1,4 +1,4 @@
-"""Agenda: partitions with pending work, by time, so that the others cost nothing.
+"""Agenda: partitions with pending work, by time, so that partitions without work cost nothing.
 
 The handler of a changed partition calls `note`. An unchanged one keeps its entry, so commands, ticks and
 queries of the next deadline cost nothing for partitions that they do not concern (DESIGN § 2, fairness
@@ -76,7 +76,7 @@ class _Place:
 
 
 class _RmPlace:
-    """An RM in the agenda: its number of partitions, and those that wait."""
+    """An RM in the agenda: the number of its partitions, and its partitions that wait for a turn."""
 
     __slots__ = ("last_turn", "number", "partitions", "waiting")
 
@@ -156,7 +156,7 @@ class Agenda:
         self._rank(partition.rm_id, place.rm)
 
     def _rank(self, rm_id: RmId, rm: _RmPlace) -> None:
-        """Let an RM wait as long as one of its partitions does."""
+        """Let the RM wait for a turn if and only if one of its partitions waits."""
         if rm.waiting.keys:
             self._waiting.put(rm_id, (rm.last_turn, rm.number))
         else:

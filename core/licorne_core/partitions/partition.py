@@ -98,7 +98,7 @@ class Partition:
         self.ledger = Ledger()
         """Records of allocations that were stopped for others, with the beneficiary and the reason."""
         self.stays: Stays = {}
-        """Victims under notice, whose stop is delayed."""
+        """Noticed victims, whose stop is delayed."""
         self.reservations = Reservations(
             self.nodes, self.wakeups, self.dirty, self.escalation, self.timers, self.journal, self.stays
         )
@@ -236,7 +236,7 @@ def forget_all_ended(partition: Partition) -> None:
 def _remember(partition: Partition, due: Due, name: AppId, app: Application, now: float) -> None:
     listed = _list_of(partition, due)
     if name in listed:
-        # Removed first, so that the latest one is the last to be dropped for others.
+        # Removed and added again, so that the latest one is the last to be dropped for others.
         forget_ended(partition, due, name)
     listed[name] = app
     partition.tally.listed(app.state.value)

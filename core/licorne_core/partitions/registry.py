@@ -82,7 +82,7 @@ def _take_apart(partition: Partition) -> Iterator[int]:
             yield from _empty(things)
         yield 1
     yield from _empty(partition.foreign)
-    # The queues are the last things that refer to applications, groups of asks and nodes.
+    # Only the queues still refer to applications, groups of asks and nodes.
     yield from partition.tree.take_apart()
     for extension in partition.points.dispose:
         yield from extension.dispose()
@@ -111,7 +111,7 @@ def _let_go(app: Application, wakeups: Wakeups) -> Iterator[int]:
         if app.backing_off.pop(key, None) is None and request.is_pending and request.group.heap:
             # The heap has at least one entry for each pending request; any entry may be removed here.
             request.group.heap.pop()
-        # Its gang and its RM's checks may still refer to the request, but not to others through it.
+        # Its gang and the RM's checks may still refer to the request, but through it to nothing else.
         request.group = request.partner = request.promise = request.reservation = request.claim = None
         yield 1
     while groups:
@@ -316,7 +316,7 @@ def follow(partition: Partition, extra: ExtraConfig) -> None:
 
 
 def _in_order(extra_config: Mapping[str, str]) -> dict[str, str]:
-    """An extra configuration sorted by its keys, once for all readers, as it may have thousands of keys."""
+    """The extra configuration sorted by key, only once for all readers: it may have thousands of keys."""
     return dict(sorted(extra_config.items()))
 
 

@@ -84,8 +84,8 @@ W1  After a pass without a decision, no pending ask passes all checks of `explai
 W2  A parked item and its ancestors are in the waiting lines of its blocker, and the item is not active.
 W3  Each blocker in `Blockers` has blocked items.
 W4  In a stopped queue nothing is reserved, assumed or parked.
-L1  Each reservation, back-off and written check has a deadline. A promise has that of its reservation,
-    and a placeholder has its own.
+L1  Each reservation, back-off and check that was written to the RM has a deadline. The deadline of a
+    promise is that of its reservation; a placeholder has its own.
 
 Tests play random worlds through this and through a plain scheduler without shortcuts: both make the same
 decisions.

@@ -26,7 +26,7 @@ class Call:
         self.asker: object = None
         """A feature's state that waits for the answer, for its `ANSWERS`; None if only asks wait."""
         self.behind = 0
-        """Number of asks that were waiting for answers when the question was opened."""
+        """Number of asks that already waited for answers when the question was opened."""
         self.sent_at = 0.0
         """Time at which the question was written to the RM, in unix seconds; 0 before that."""
         self.number = number
@@ -49,7 +49,7 @@ class OpenCalls:
         """The RM's predicate policy; None if the RM is never asked."""
         self._timers = timers
         self._open: dict[int, Call] = {}
-        # Open questions of one message, by the number of the last of them.
+        # Open questions by message: the key is the number of the last question written with them.
         self._sent: dict[int, dict[int, None]] = {}
         # Open questions that no effect contains yet.
         self._unsaid: list[AskedCheck | AskedPreemption] = []
@@ -60,7 +60,7 @@ class OpenCalls:
         return list(self._open)
 
     def next_number(self) -> int:
-        """Number of a new question; the caller opens it at once."""
+        """Number of a new question; the caller opens it immediately."""
         return self._rm.open_check(self._partition)
 
     def open(self, call: Call, asked: AskedCheck | AskedPreemption) -> None:
@@ -89,7 +89,7 @@ class OpenCalls:
         return self._open.get(number)
 
     def is_awaited(self, call: Call) -> bool:
-        """True if the question is open, and has a deadline if it was written."""
+        """True if the question is open and, once it was written to the RM, its deadline is still running."""
         if self._open.get(call.number) is not call:
             return False
         return not call.sent_with or Timer(Due.ANSWER, check=call.sent_with) in self._timers

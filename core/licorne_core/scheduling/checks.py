@@ -220,9 +220,9 @@ class _EverFits(Rule):
     """The ask is within the maxima of its queues, user and group, and no larger than some node.
 
     Only reports use this rule, before all others: a pass parks such asks behind the maximum or the nodes.
-    Each type is compared with the largest capacity that a node has ever had, as a removed node may be added
-    again; maybe no single node has enough of all types. The maximum of root does not count: it is the present
-    size of the cluster. Without nodes the rule has no result.
+    Each type is compared by itself with the largest capacity that a node has ever had, as a removed node may
+    be added again: no single node need have enough of all types. The maximum of root does not count: it is
+    the present size of the cluster. Without nodes the rule has no result.
     """
 
     def obstacle(self, context: CheckContext, asking: Asking) -> reasons.SizeBound | None:
@@ -244,7 +244,7 @@ class _HasPlaceTogether(Rule):
         if obstacle is not None:
             yield obstacle.lack
         elif self.parks is NoPlace and context.wakeups.short_gangs.get(asking.group, NODES) is None:
-            # It waits for headroom of the cluster, which would not be enough.
+            # The gang waits for headroom of the cluster, but would not fit even with it: report that.
             never: reasons.Check | None = asking.app.gang.if_empty.lack
             if never is not None:
                 yield never
@@ -331,7 +331,7 @@ STOPPABLE: Final = _APPLICATION_BITS & ~RESERVED
 
 
 def application_blocker(context: CheckContext, app: Application, *, reserved: bool = False) -> Blocker | None:
-    """First blocker of all asks of the application, or of its asks with a node `reserved`; None if none."""
+    """First blocker of all asks of an application, or only of its `reserved` asks; None if none."""
     interests = app.interests | RESERVED if reserved else app.interests
     for rule in _FOR_APPLICATIONS[interests & _APPLICATION_BITS]:
         obstacle = rule.obstacle(context, app)

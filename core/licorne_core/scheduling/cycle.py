@@ -28,7 +28,7 @@ from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.app_states import AppState
 from licorne_core.values.ranking import Ranking
 
-# A lookup in the enumeration costs as much as two calls, for every allocation.
+# Looked up once: for every allocation, a lookup in the enumeration would cost as much as two calls.
 _ACCEPTED: Final = AppState.ACCEPTED
 
 

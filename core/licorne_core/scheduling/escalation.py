@@ -106,7 +106,7 @@ class Escalation:
         self._timers.cancel(Timer(Due.ESCALATE, app.app_id))
 
     def on_time(self, app: Application, now: float) -> None:
-        """Act on due deadlines of the application, at most `MOST_AT_ONCE`."""
+        """Handle due deadlines of the application, at most `MOST_AT_ONCE`."""
         for _ in range(MOST_AT_ONCE):
             due = app.deadlines.take_due(now)
             if due is None:
@@ -126,7 +126,7 @@ class Escalation:
         self.set_deadline(wants, None)
 
     def set_deadline(self, wants: AgedAsks, at: float | None) -> None:
-        """Rank the request at unix seconds `at`; None cancels the deadline."""
+        """Set the time, in unix seconds, at which the request is ranked; None cancels it."""
         deadlines = wants.app.deadlines
         if at != deadlines.deadline(wants):
             if at is None:
@@ -149,7 +149,7 @@ def _step(item: tuple[type[AgedAsks], AgedAsks]) -> int:
 
 
 def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
-    """Let asks of the group reserve nodes, as no earlier remedy helps any of them now."""
+    """Let asks of the group reserve nodes again, as no earlier remedy helps any of them now."""
     reserves = group.remedy_requests.get(ReservationRequest)
     if reserves is not None:
         reserves.paused_until = -inf
@@ -157,7 +157,7 @@ def reserve_again(escalation: Escalation, group: AskGroup, now: float) -> None:
 
 
 def readmit(escalation: Escalation, request: Request, now: float) -> None:
-    """Register a pending ask that has lost its node or claim with the remedies of its group again."""
+    """Register a pending ask that lost its node or claim with the remedies of its group again."""
     group: AskGroup = request.group
     for wants in group.remedy_requests.values():
         wants.add(request.place, now)

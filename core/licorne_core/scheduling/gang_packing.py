@@ -21,7 +21,7 @@ Most = Callable[[int, int, Sequence[int]], int]
 """Maximum number of members of a kind that a room takes in addition to the given numbers of earlier kinds."""
 
 Beside = Callable[[Node, Sequence[AskClass], int, Sequence[int]], int]
-"""Number of asks of a class that a node takes in addition to the given numbers of earlier classes."""
+"""Number of asks of a class for which a node has room in addition to the given numbers of earlier classes."""
 
 MembersOnNode = tuple[AskGroup, Node, int]
 """A number of members of a group on one node."""
@@ -120,7 +120,7 @@ def _pack_straight(rooms: int, counts: Sequence[int], most: Most, steps: int) ->
 
 
 def _tails(rooms: int, kinds: int, most: Most) -> list[list[int]]:
-    """By room: the maximum number of members of each kind in this and all later rooms, without others."""
+    """By room: the maximum number of members of each kind, taken alone, in this and all later rooms."""
     tails = [[0] * kinds]
     for room in range(rooms - 1, -1, -1):
         after = tails[-1]
@@ -140,9 +140,9 @@ def _may_go_on(
 
 
 def slots_on(node: Node, ask_class: AskClass) -> int:
-    """Maximum number of asks of the class that the node has room for now.
+    """Maximum number of asks of the class for which the node has room now.
 
-    Refusals of both kinds count: the RM is asked about a gang without `allocate`, about an ask with it.
+    Both kinds of refusal count: the RM is asked about a gang without `allocate`, about an ask with it.
     """
     if node.refusal(ask_class) is not None:
         return 0
@@ -169,7 +169,7 @@ def beside_if_empty(node: Node, classes: Sequence[AskClass], kind: int, picks: S
 
 
 def times(items: Items, free: Mapping[str, int]) -> int:
-    """Number of times that all amounts fit into `free`; 0 for no amounts."""
+    """Number of times that all amounts together fit into `free`; 0 if there are no amounts."""
     fitting = -1
     for name, value in items:
         number = free.get(name, 0) // value
@@ -181,7 +181,7 @@ def times(items: Items, free: Mapping[str, int]) -> int:
 
 
 def takes_reserved(node: Node, ask_class: AskClass, own: Items) -> bool:
-    """True if an ask may use the node, on which `own` of the reserved amounts are reserved for it."""
+    """True if an ask may use the node, where `own` is the part of the reserved amounts that is its own."""
     if node.takes(ask_class):
         return True
     if not node.open or node.refusal(ask_class) != RESERVED or node.results.get((ask_class, True)):

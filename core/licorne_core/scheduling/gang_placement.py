@@ -1,14 +1,14 @@
 """Whole gangs: asks that are placed together get their nodes in one turn, or none does.
 
-Members of a gang are all pending placeholders of an application, or its next unit
-(`model/apps/members.py`). The search groups the asks by ask group: each is one *kind*. In: an application
-with such asks. Out: a `GangPlacement`, which `handlers/gangs.py` books at once; a `NodeQuestion`, if the RM
-has to be asked and has not answered for all nodes of the placement; or the `Incomplete` or `NoPlace` that
-its groups are parked with.
+Members of a gang are all pending placeholders of an application, or its next unit (`model/apps/members.py`).
+The search groups the asks by ask group: each is one *kind*. In: an application with such asks. Out: a
+`GangPlacement`, which `handlers/gangs.py` books immediately; a `NodeQuestion`, if the RM has to be asked and
+has not answered for all nodes of the placement; or the `Incomplete` or `NoPlace` that its groups are parked
+with.
 
 `gang_sets.py` has the sets of nodes that are tried. A node counts only if the RM accepts it or has not
-answered yet; before a placement, the RM is asked about nodes without an answer. So a refusal leads to
-another search, and never to a gang without some of its members.
+answered yet; before a placement, the RM is asked about nodes without an answer. So a refusal leads to another
+search, and never to a gang without some of its members.
 """
 
 from collections import Counter
@@ -53,7 +53,7 @@ class GangPlacement(NamedTuple):
 
 
 class MemberPlacement(NamedTuple):
-    """A decision: a node and a reserved room for an ask of a gang that was placed before."""
+    """A decision: the node of an ask whose gang is placed already, and the room reserved for it, if any."""
 
     leaf: Queue
     app: Application
@@ -86,7 +86,7 @@ def passed_by(context: CheckContext, decision: Any) -> Passed | None:
         first = claim.members[0][0]
         if not claim.app.is_ranked:
             continue
-        # The asks of a claim are placed together, in its order: none of them passes this claim.
+        # A gang's own asks are placed in the order of its claim, so none of them passes that claim.
         if first.place < placed[0].place if claim.app is app else comes_before(claim.app, app, types, keys):
             return claim.as_passed
     return None
@@ -120,7 +120,7 @@ class GangSearch(Search):
     ) -> Together | Node | Blocker | None:
         """Decide about the asks of a group: a whole gang, or the first member added to a placed gang.
 
-        A `Node` is for the first ask. None for asks that may use any node. Only these get a reservation
+        A `Node` is for the first ask. None for asks that may use any node. Only such asks get a reservation
         or victims: a single node does not help a gang, and victims may be outside of the nodes to which a
         member is bound.
         """
@@ -193,7 +193,7 @@ class GangSearch(Search):
                 self._context.escalation.want(first, kind, now)
 
     def _alone(self, app: Application, group: AskGroup) -> Node | None:
-        """The node of a unit with one ask and no constraints, found as for a single ask: a shortcut.
+        """A shortcut: the node of a unit with one ask and no constraints, found as for a single ask.
 
         None if a check blocks or might block it, if the RM has to be asked, or if there are other groups.
         """
@@ -215,7 +215,7 @@ class GangSearch(Search):
         return node
 
     def _incomplete(self, app: Application, shares: list[Share]) -> Incomplete | None:
-        """Blocker of a gang that lacks asks which are placed together; None if all have arrived."""
+        """Blocker of a gang, if asks that are placed together are missing; None if all have arrived."""
         units = app.gang.units
         if units is not None:
             lack = units.lack(sum(count for _, count in shares))
@@ -248,7 +248,7 @@ class GangSearch(Search):
     def _member(self, leaf: Queue, app: Application, group: AskGroup) -> MemberPlacement | Blocker:
         """The node of a member: in the room reserved for its task group, or near its gang.
 
-        If there is none, a member that is bound to these nodes is parked; any other may use any node.
+        If it finds none, a member that is bound to these nodes is parked; any other member may use any node.
         """
         room = room_for(app, group.key[1])
         request = group.heap[0].request

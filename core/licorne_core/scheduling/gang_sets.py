@@ -22,7 +22,7 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId
 
 STEPS = 20_000
-"""Maximum number of steps of one search, besides one for each room and kind of each packing tried."""
+"""Maximum number of steps of a search, in addition to one for each room and kind of each packing tried."""
 
 
 class MemberKind(NamedTuple):
@@ -34,7 +34,7 @@ class MemberKind(NamedTuple):
 
 
 class Bundle(NamedTuple):
-    """`number` bundles of `size` members of a kind (an index): each bundle has to be in one part of a set."""
+    """A `number` of bundles of `size` members of a `kind`; each bundle has to be in one part of a set."""
 
     kind: int
     size: int
@@ -74,7 +74,7 @@ class SetSearch(ABC):
 
     @abstractmethod
     def lack(self, app_id: AppId, *, if_empty: bool = False) -> TogetherCheck:
-        """The reason of a failed search; `if_empty` for one in empty nodes."""
+        """The reason of a failed search, or with `if_empty` of a failed search in empty nodes."""
 
     def on_nodes(self, there: Collection[Node], counts: Sequence[int], slots: Sequence[int]) -> Picks | None:
         """Place `counts` members of each kind on nodes with `slots` for each; None if no packing is found."""

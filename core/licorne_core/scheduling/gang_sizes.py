@@ -23,7 +23,7 @@ from licorne_core.scheduling.waiting.gangs import IfEmpty
 from licorne_core.scheduling.waiting.shortages import QuotaShortage
 
 NODES_OF_A_TRY: Final = 8
-"""Nodes whose examination for a gang costs as much as trying one ask."""
+"""Number of nodes whose examination for a gang costs as much as trying one ask."""
 
 
 def search_in(
@@ -65,7 +65,7 @@ class GangSizes(Search):
 
     @property
     def _version(self) -> tuple[int, int]:
-        """Version of the set of nodes, and of their sizes, closures and domains."""
+        """Version of the set of nodes, of their sizes, and of which of them are closed."""
         nodes = self._context.node_book
         return nodes.sized.count, len(nodes.by_id)
 
@@ -82,9 +82,9 @@ class GangSizes(Search):
         return packing_for(groupings, [group.ask_class for group, _ in shares]), None
 
     def packings(self, most: int) -> Iterator[Packing]:
-        """The packings that waiting gangs lack, of `most` gangs without room and of all short gangs.
+        """The packings for waiting gangs: for `most` gangs without room, and all gangs without headroom.
 
-        Drops short gangs that no longer wait. Compares gangs with resized nodes, though not all in one turn.
+        Drops gangs that no longer wait, and compares gangs with resized nodes, though not all in one turn.
         """
         wakeups, root = self._context.wakeups, self._context.tree.root
         until = self.work + self._part
@@ -107,7 +107,7 @@ class GangSizes(Search):
                 yield packing
 
     def _anew(self, app: Application, until: int) -> IfEmpty | None:
-        """The nodes that would hold the waiting gang; by former sizes of nodes if `work` is past `until`.
+        """The nodes that would hold the waiting gang; with former node sizes once `work` is past `until`.
 
         None for a gang that was never compared.
         """

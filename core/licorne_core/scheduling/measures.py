@@ -30,7 +30,7 @@ NO_USER_QUOTA = "Not enough user quota"
 NO_QUEUE_QUOTA = "Not enough queue quota"
 
 Candidate = tuple[Queue, Application, Request, Node]
-"""A decision: leaf, application, its ask, and the ask's node."""
+"""A decision: the leaf, the application, its ask, and the ask's node."""
 
 
 Remedies = Mapping[type[AgedAsks], "Remedy"]
@@ -44,7 +44,7 @@ class Remedy(ABC):
         """Act in the partition of the context."""
         self.context = context
         self.used: Sized = ()
-        """Its consumed part of the budget of a turn; while this is empty, `begin_turn` need not be called."""
+        """The part of its budget used in this turn; while this is empty, `begin_turn` need not be called."""
         self.search: Search | None = None
         """Its search, if the work is also counted separately (`Counters.search_work`)."""
 
@@ -54,7 +54,7 @@ class Remedy(ABC):
 
     @property
     def is_postponed(self) -> bool:
-        """True if asks wait for the next turn, because the budget of this one is spent."""
+        """True if asks wait for the next turn, because this turn's budget is used up."""
         return False
 
     @property
@@ -66,7 +66,7 @@ class Remedy(ABC):
     def helps(self, group: AskGroup, over: Quota | None, *, is_held: bool) -> bool:
         """True if it may help; `over` is the quota that the asks exceed, None if they fit no node.
 
-        With `is_held` they exceed only what claims on the quota leave.
+        With `is_held` they exceed only the part of the quota that claims leave.
         """
 
     @abstractmethod

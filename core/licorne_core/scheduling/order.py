@@ -82,7 +82,7 @@ def place_in_leaf(app: Application) -> tuple[Key, ...]:
 
 
 BEHIND_ALL: Final = 2**40
-"""Orders an application after all others (`GangUnits.behind`): it exceeds every priority and unix time."""
+"""Rank of an application behind all others (`GangUnits.behind`): it exceeds every priority and unix time."""
 
 
 def app_key(app: Application, leaf: Queue) -> Key:
@@ -150,7 +150,7 @@ def settle_priority(queue: Queue) -> None:
 
 
 def raise_by(app: Application, bonus: int) -> bool:
-    """Order the application by a priority that is higher by `bonus`; True if that changes the priority."""
+    """Order the application by a priority raised by `bonus`; True if this changes its priority."""
     before = app.raised
     app.bonus = bonus
     app.raised = clamp_priority(app.priorities.top + bonus) if bonus else NO_PRIORITY
@@ -161,7 +161,7 @@ def raise_by(app: Application, bonus: int) -> bool:
 
 
 def count_raised(leaf: Queue, before: int, after: int) -> None:
-    """Replace a raised priority in the counts of a leaf; NO_PRIORITY if no ask is left."""
+    """Replace an application's priority in the counts of raised ones; NO_PRIORITY if it has no ask."""
     if before != NO_PRIORITY:
         leaf.priorities.remove(before)
     if after != NO_PRIORITY:
@@ -288,7 +288,7 @@ class PriorityPass(ABC, Generic[T]):
         self._new = dict(self.ready)
 
     def _enter(self, item: T, types: tuple[str, ...]) -> None:
-        """Rank the item in its parent, and each element of its path in the next one."""
+        """Rank the item in its parent, and each element of its path in the one above."""
         member: T | Above = item
         key = self.key(item)
         for place in self.path_up(item):
@@ -338,7 +338,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         return iter(self._holders)
 
     def next_ones(self, most: int) -> list[Reservation]:
-        """At most `most` reservations, continuing in the ring behind those of the last call."""
+        """At most `most` reservations, continuing in the ring after those of the last call."""
         part = list(islice(self._holders, most))
         for reservation in part:
             self._holders.move_to_end(reservation)
@@ -367,7 +367,7 @@ class ReservedAsks(PriorityPass[Reservation]):
         self.wake(node.reservations.values())
 
     def wake_of(self, app: Application) -> None:
-        """Wake the reserved asks of an application that has started: no `RunningLimit` stops them."""
+        """Wake the reserved asks of an application that has started: no `RunningLimit` stops them now."""
         found = (request.reservation for request in app.reserved.values())
         self.wake([reservation for reservation in found if reservation is not None])
 

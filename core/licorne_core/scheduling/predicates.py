@@ -35,7 +35,7 @@ class Predicates(ABC):
     """Predicate checks of one partition, and the requests that wait for answers."""
 
     closed_checks: int
-    """Number of closed checks: after each, decisions that depend on answers may change."""
+    """Number of closed checks; after each of them, decisions that depend on answers may change."""
 
     @property
     @abstractmethod
@@ -56,12 +56,12 @@ class Predicates(ABC):
     def is_needed(self, ask_class: AskClass, node: Node, *, allocate: bool = True) -> bool:
         """True if the RM has to be asked before an ask of the class may be placed on the node.
 
-        Without `allocate`, before room on it is reserved for the ask.
+        Without `allocate`: before room on the node is reserved for the ask.
         """
 
     @abstractmethod
     def spared(self, ask_class: AskClass) -> None:
-        """Note that an ask of the class needed no check of its own."""
+        """Note that an ask of the class needed no check of its own, as an earlier answer applies."""
 
     @abstractmethod
     def ask(self, request: Request, node: Node) -> Call:

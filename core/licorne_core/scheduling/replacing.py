@@ -19,7 +19,7 @@ from licorne_core.values.ranking import Key
 class Replacement(NamedTuple):
     """A decision: the real ask replaces the placeholder, and runs on the node.
 
-    With `elsewhere` the ask uses other room than the placeholder's, usually on another node.
+    With `elsewhere` the ask uses other room than its placeholder, usually on another node.
     """
 
     app: Application

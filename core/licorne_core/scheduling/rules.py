@@ -77,7 +77,7 @@ class CheckContext:
     pausing: int = 0
     """Bits of these extensions, which a leaf has in `interests` if its applications may be paused."""
     delaying: int = 0
-    """Bits of the extensions that may delay stops of victims; a leaf has those that apply to it."""
+    """Bits of the extensions that may delay stops of victims; a leaf has the bits that apply to it."""
 
 
 IN_GANG: Final = 1
@@ -163,7 +163,7 @@ class Rule(ABC):
         """All comparisons of the rule with their operands; with an obstacle, one has failed."""
 
     def named(self, obstacle: Any) -> tuple[str, str]:
-        """Code of an obstacle, and its subject: a queue or other thing, or a user or group ``in`` a queue."""
+        """The code of an obstacle, and its subject, such as a queue, or a user or group ``in`` a queue."""
         return self.codes[0], ""
 
 

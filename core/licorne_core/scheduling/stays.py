@@ -1,4 +1,4 @@
-"""Victims under notice, whose stop is delayed (`RequestState.NOTICED`)."""
+"""Noticed victims, whose stop is delayed (`RequestState.NOTICED`)."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ from licorne_core.values.timers import Timer, Timers
 
 
 class Stay:
-    """A victim under notice: an extension has delayed its stop until a deadline.
+    """A noticed victim: an extension has delayed its stop until a deadline.
 
     Times are in unix seconds.
     """
@@ -18,7 +18,7 @@ class Stay:
     def __init__(
         self, record: PreemptionRecord, stops_at: float, words: str, timers: Timers[Timer], timer: Timer
     ) -> None:
-        """Set its deadline; `words` describe the delay in explanations."""
+        """Set the deadline; `words` describe the delay in explanations."""
         self.record = record
         """The record for the ledger, added when the victim is stopped."""
         self.stops_at = stops_at
@@ -33,7 +33,7 @@ class Stay:
         self._timers.set(self._timer, time)
 
     def reconsider(self, now: float) -> None:
-        """Decide at once whether the victim is spared, as the reason for its choice may have changed."""
+        """Decide immediately whether the victim is spared, as the reason for its choice may have changed."""
         self._timers.set(self._timer, now)
 
     def is_due(self, now: float) -> bool:
@@ -47,7 +47,7 @@ class Stay:
 
 
 Stays = dict[Request, Stay]
-"""The victims under notice of a partition; its ledger has no records of them yet."""
+"""The noticed victims of a partition; its ledger has no records of them yet."""
 
 
 def end_stay(stays: Stays, request: Request, *, stopped: bool = False) -> Stay:
@@ -58,6 +58,6 @@ def end_stay(stays: Stays, request: Request, *, stopped: bool = False) -> Stay:
 
 
 def ask_again(stays: Stays, now: float) -> None:
-    """Decide at once which victims are spared, as the reason for their choice may have changed."""
+    """Decide immediately which victims are spared, as the reason for their choice may have changed."""
     for stay in stays.values():
         stay.reconsider(now)

@@ -122,7 +122,7 @@ class Ask:
     node, for an existing allocation that it replays or has placed itself.
 
     The class is not a frozen dataclass, because freezing doubles the cost of creation. `__init__` is written
-    out, because mypyc does not compile that of a dataclass, which takes seven times as long.
+    out, because mypyc does not compile the one of a dataclass, which takes seven times as long.
     """
 
     key: AllocationKey
@@ -202,8 +202,8 @@ class Ask:
 class Passed(NamedTuple):
     """A claim that an allocation passed: it was placed while an ask before it in the order held the claim.
 
-    `kind` is the extension that made the claim. `app_id` and `key` are those of the holder; the key is empty
-    for a gang. The holder was planned to start at `start`, in unix seconds.
+    `kind` is the extension that made the claim. `app_id` and `key` name the holder; the key is empty for a
+    gang. The holder's planned start is `start`, in unix seconds.
     """
 
     kind: str
@@ -235,9 +235,9 @@ class Allocation:
     request_time: float
     allocation_time: float
     placeholder_used: bool
-    """True if it replaced a placeholder, whose request time it then has (spec § 6.6)."""
+    """True if it replaced a placeholder; then its request time is that of the placeholder (spec § 6.6)."""
     passed: Passed | None
-    """The claim that it passed; None also if it is a replacement or was forced, and not decided."""
+    """The claim that it passed; None also for a replacement, and if the RM placed it."""
 
     def __init__(
         self,
@@ -267,9 +267,9 @@ class Allocation:
 class Reservation:
     """Room on a node that is reserved for an ask, since `time` in unix seconds.
 
-    An ask has at most one reservation. A node has at most one too, except that asks that require the node
-    (`required`), and asks with promises of what its victims free, may share it. A reservation with a promise
-    may have lost its node: then `node_id` is None (`ledger/promises.py`). Compared by identity.
+    An ask has at most one reservation. A node has at most one too, except that it may be shared by asks that
+    require it (`required`) and by asks with promises of room that its victims free. A reservation with a
+    promise may have lost its node: then `node_id` is None (`ledger/promises.py`). Compared by identity.
     """
 
     app_id: AppId
@@ -325,7 +325,7 @@ class QueueReservations:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReservationBound:
-    """A reached bound on reserved nodes: `most` nodes for `whom`, set by the configuration key `key`."""
+    """A bound on reserved nodes was reached: `most` nodes for `whom`, set by the configuration key `key`."""
 
     whom: str
     reserved: int

@@ -31,7 +31,7 @@ class Histogram:
         return sum(self._counts)
 
     def cumulative(self) -> list[int]:
-        """Number of values up to each bound, and the number of all."""
+        """Number of values up to each bound, and then the number of all values."""
         return list(accumulate(self._counts))
 
     def add(self, other: "Histogram") -> None:

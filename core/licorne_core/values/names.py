@@ -101,7 +101,7 @@ ROOT = "root"
 """Name of the topmost queue, and first level of every full path."""
 
 WILDCARD = "*"
-"""In access lists it means all users, in limits all users without a limit of their own."""
+"""In access lists it stands for all users, in limits for all users without a limit of their own."""
 
 _QUEUE = Pattern("[a-zA-Z0-9_:#/@-]{1,64}")
 _PARTITION = Pattern("[a-zA-Z0-9_.:#@-]{1,64}")
@@ -110,7 +110,7 @@ _USER = Pattern("[_a-zA-Z][a-zA-Z0-9:#/_.@-]*[$]?")
 _GROUP = Pattern("[_a-zA-Z][a-zA-Z0-9:_.-]*")
 _ACL_USER = Pattern("[_a-zA-Z][a-zA-Z0-9_.@-]*[$]?")
 _ACL_GROUP = Pattern("[_a-zA-Z][a-zA-Z0-9_-]*")
-# Without the full stop of the original text: `s.e` is a name (spec § 14, row 3.9).
+# No full stop, although the original text has it: `s.e` is a name (spec § 14, row 3.9).
 _PATTERN_CHARACTERS = frozenset("^$*+?()[{}|")
 
 
@@ -172,7 +172,7 @@ class Acl:
 
     @staticmethod
     def nobody() -> "Acl":
-        """The access list of a queue without one, which allows no user."""
+        """The access list of a queue without a configured one, which allows no user."""
         return Acl()
 
     @staticmethod

@@ -1,9 +1,9 @@
 """Ordered collections that drop stale entries lazily: rankings, and counts by priority.
 
 Every queue has a ranking of its children or applications, and every application has one of its ask groups.
-Rankings implement the orders of spec §§ 4.10, 5.2 and 5.3.2. A change of a key costs one entry. An item of a
-ranking is *active*, or *set aside* while it is blocked. Keys are tuples with a unique last field, so that the
-order never depends on the order of arrival.
+Rankings implement the orders of spec §§ 4.10, 5.2 and 5.3.2. A change of a key adds only one entry. An item
+of a ranking is *active*, or *set aside* while it is blocked. Keys are tuples with a unique last field, so
+that the order never depends on the order of arrival.
 """
 
 from abc import ABC, abstractmethod
@@ -19,7 +19,7 @@ T = TypeVar("T", bound=Hashable)
 _SLACK = 32
 
 _make = tuple.__new__
-"""Makes a named tuple in half the time, of which one allocation needs several."""
+"""Creates a named tuple in half the time; an allocation needs several."""
 
 
 class Ranked(NamedTuple):
@@ -34,7 +34,7 @@ class _Place:
     """Place of an item in a ranking.
 
     Each entry of the heap refers to a place, which determines whether the entry is valid. In compiled code
-    its fields are much cheaper than a dictionary: they save 3 to 8 % of the time of an allocation.
+    the fields of a place are much cheaper than a dictionary: they save 3 to 8 % of the time of an allocation.
     """
 
     __slots__ = ("active", "entry", "item", "key", "serial")
@@ -46,7 +46,7 @@ class _Place:
         self.serial = serial
         self.active = True
         self.entry: Ranked | None = None
-        """The valid entry under this key, as callers get it; None before the first call of `show`."""
+        """The valid entry under this key, as returned to callers; None before the first call of `show`."""
 
     def rank(self) -> tuple[Key, int]:
         """Sort key of the place, unique in its ranking."""
@@ -215,7 +215,7 @@ class Ranking(Generic[T]):
         return place is not None and place.active
 
     def has_only(self, item: T) -> bool:
-        """True if the item is active and the only one ranked. Then its key is irrelevant."""
+        """True if the item is active and the only ranked item. Then its key is irrelevant."""
         return len(self._places) == 1 and self.is_active(item)
 
     def top(self) -> T | None:

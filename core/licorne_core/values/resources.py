@@ -102,7 +102,7 @@ def min_undefined(left: Resources, right: Resources) -> dict[str, int]:
 def charge(total: dict[str, int], items: Items) -> None:
     """Add to a running total in place.
 
-    Running totals need no saturation, because a command that would raise one beyond int64 is refused before
+    Running totals need no saturation: a command that would raise a total beyond int64 is refused
     (`handlers.bounds`).
     """
     for name, value in items:
@@ -200,8 +200,8 @@ def quantities(name: str) -> str:
 def print_quantity(name: str, value: int) -> str:
     """Shortest exact text of an amount, in the syntax of `parse_quantity`.
 
-    If this is exact, memory has a binary suffix, and ``vcore`` is in whole cores. Negative amounts, which
-    occur only in reports, get a sign.
+    Where the text is exact, memory has a binary suffix, and ``vcore`` is in whole cores. Negative amounts,
+    which occur only in reports, get a sign.
     """
     sign, size = ("-", -value) if value < 0 else ("", value)
     if name == VCORE:

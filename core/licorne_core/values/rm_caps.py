@@ -1,8 +1,8 @@
 """Caps on the objects and the memory of one RM, and its current usage (reliability A7).
 
 Additions beyond a cap are refused, with the cap and the value. Memory is estimated, not measured: the
-estimate of an object includes its part of derived structures. In all comparisons the estimate was between
-0.75 and 3 times Python's memory. It affects decisions, so it is the same on every machine.
+estimate of an object includes its part of derived structures. In all comparisons it was between 0.75 and 3
+times the memory used by Python. The estimate affects decisions, so it is the same on every machine.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -68,7 +68,7 @@ class MemoryShortage(IntEnum):
 
     NONE = 0
     NEW = 1
-    """New RMs are refused, and new asks of RMs that use an equal share of memory or more."""
+    """New RMs are refused, and so are new asks of RMs that use at least an equal share of memory."""
     ALL = 2
     """All additions of all RMs are refused. Existing objects are retained."""
 
@@ -93,7 +93,7 @@ class MemoryPressure:
     def refuses(self, memory: int, *, new: bool) -> bool:
         """True if an addition of an RM with `memory` estimated bytes is refused.
 
-        `new` is True for an ask that does not run yet. With `NEW`, only RMs that use an equal share or more
+        `new` is True for an ask that does not run yet. With `NEW`, only RMs that use at least an equal share
         are refused, so that the usage of one RM does not cause refusals of other RMs.
         """
         if self.shortage is MemoryShortage.ALL:
@@ -102,7 +102,7 @@ class MemoryPressure:
 
 
 class Holdings:
-    """Current usage of one RM's caps. Callers check before additions, and report additions and removals."""
+    """Current usage under one RM's caps. Callers check before additions, and report all changes."""
 
     def __init__(
         self, rm_id: str = "", caps: RmCaps | None = None, pressure: MemoryPressure | None = None
@@ -140,7 +140,7 @@ class Holdings:
         """Check that an ask or allocation may be added; `exists` is True if the RM runs it already."""
         if self.asks >= self.caps.asks:
             self._refuse(f"allocation {key}", self.asks, "asks and allocations", self.caps.asks)
-        # Usually both are False, and the text of the refusal is not composed.
+        # Usually both conditions are False; then the text of the refusal is not composed.
         if self.pressure.shortage or self.memory + ASK_BYTES + footprint > self.caps.memory:
             self._check_memory(f"allocation {key}", ASK_BYTES + footprint, new=not exists)
 
@@ -164,7 +164,7 @@ class Holdings:
         self._check_memory(f"node {node_id}", NODE_BYTES + footprint)
 
     def check_queues(self, path: str, count: int) -> None:
-        """Check that `count` queues may be added; `path` is that of the last one."""
+        """Check that `count` queues may be added; `path` is the path of the last queue."""
         if self.queues + count > self.caps.queues:
             self._refuse(f"queue {path}", self.queues, "queues", self.caps.queues)
 

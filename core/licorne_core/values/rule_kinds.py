@@ -102,7 +102,7 @@ class RuleKind:
 
     `part` derives the rule's part of the path from the application and the rule's `value`; None if the rule
     does not match. `value_names` is the meaning of `value`; empty for a kind without a value. `fixed` makes
-    the part from the value alone, for a kind that does not depend on the application; such paths are checked
+    the part from only the value, for a kind that does not depend on the application; such paths are checked
     when the configuration is read. `parameters` makes the fields in REST.
     """
 

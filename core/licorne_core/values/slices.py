@@ -20,7 +20,7 @@ class Tuning:
     slice_size: int = 500
     """Maximum number of applications, requests and nodes that end in one slice, a few milliseconds of work.
 
-    It affects only decisions before a change of shared quotas has counted all members.
+    It affects decisions only while a change of shared quotas has not yet counted all members.
     """
     inspection_time: float = 1.0
     """Seconds from a change to the scan for asks that fit no node (spec § 8.12).

@@ -7,7 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 T = TypeVar("T")
 
 MOST: Final = 512
-"""Maximum number of values in a part. A change moves only the values of one part; a longer part is halved."""
+"""Maximum number of values in a part. A change moves the values of one part; a longer part is halved."""
 
 
 class SortedParts(Generic[T]):

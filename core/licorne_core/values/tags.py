@@ -18,7 +18,7 @@ CHECKPOINT: Final = "licorne/checkpoint"
 """Checkpoint of a running allocation: the time, in unix seconds, up to which its work is saved."""
 
 STARTED: Final = "licorne/started"
-"""Time in unix seconds at which a running allocation began, which after a restart only its RM knows."""
+"""Time in unix seconds at which a running allocation began; after a restart only its RM has this time."""
 
 LOST_WORK: Final = "licorne/lost-work"
 """Seconds of work that a running allocation would lose if it was stopped now."""

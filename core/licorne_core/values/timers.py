@@ -31,7 +31,7 @@ class Due(StrEnum):
 
 
 class Timer(NamedTuple):
-    """Kind of a deadline, with its application, ask, predicate check, node or extension, if it has one."""
+    """Kind of a deadline, and the application, ask, predicate check, node or extension concerned."""
 
     due: Due
     app_id: AppId = AppId("")
@@ -50,7 +50,7 @@ class Timers(Generic[T]):
     Equal deadlines are ordered by the time of setting.
 
     Always true: the heap has an entry for each deadline, with its serial number; entries with other numbers
-    are stale. So moving a deadline, as each allocation moves those of budgets, costs one entry.
+    are stale. So moving a deadline costs one entry: each allocation moves deadlines of budgets.
     """
 
     __slots__ = ("_heap", "_serial", "_set")
@@ -149,7 +149,7 @@ class Clock(Generic[T]):
         self.arm()
 
     def take_due(self, now: float) -> T | None:
-        """Remove and return the object due first, with a deadline up to `now`, or None; then call `arm`."""
+        """Remove and return the first object with a deadline up to `now`, or None; call `arm` afterwards."""
         return self._deadlines.take_due(now)
 
     def arm(self) -> None:

@@ -57,7 +57,7 @@ def _month(day: int) -> Span:
 def _first_day(number: int) -> int:
     """The first day of a month, both counted from 1970.
 
-    The year is counted from March, so that a leap day is its last day.
+    Years are counted from March, so that a leap day is the last day of a year.
     """
     year, month = divmod(1970 * 12 + number - 2, 12)
     leaps = year // 4 - year // 100 + year // 400

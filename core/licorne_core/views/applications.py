@@ -76,8 +76,8 @@ _of = Of[Application, Partition]()
 class TaskGroupReport:
     """The placeholders of one task group (spec § 6.4); `count` is their number.
 
-    `replaced` is the number of those replaced by real allocations, and `timed_out` of those that ended in
-    another way or are being stopped. `min_resource` is the size of the first placeholder.
+    `replaced` is the number of placeholders replaced by real allocations, and `timed_out` the number of those
+    that ended in another way or are being stopped. `min_resource` is the size of the first placeholder.
     """
 
     name: str
@@ -239,7 +239,7 @@ class AppViews(PartitionViews):
     ) -> Iterator[PreemptionRecord]:
         """Victims of preemption, the latest first: all, or those of an application or of a key.
 
-        With `before`, only those with lower numbers. Each record is read when it is yielded.
+        With `before`, only records with lower numbers. Each record is read when it is yielded.
         """
         return self._registry.partition(partition).ledger.latest(app_id, key, before=before)
 

@@ -186,7 +186,7 @@ def stops_all(partition: Partition, app: Application) -> str:
 
 
 def stops(partition: Partition, app: Application, group: AskGroup, to_all: str = "") -> str:
-    """Code of the obstacle to the asks of a group, or `WAITS_FOR_TURN`; `to_all` is from `stops_all`."""
+    """Code of the obstacle to a group's asks, or `WAITS_FOR_TURN`; `to_all`: result of `stops_all`."""
     blocker: Blocker | None = group.blocker or app.blocker
     if blocker is None and not to_all:
         return WAITS_FOR_TURN

@@ -193,13 +193,13 @@ def subject_of(app: Application, request: Request) -> Asking:
 
 
 def checks_before_nodes(context: CheckContext, asking: Asking) -> Iterator[Check]:
-    """All checks of a pending ask except the one of nodes, in the order of the pass."""
+    """All checks of a pending ask except the check of nodes, in the order of the pass."""
     for rule, who in _rules_for(asking):
         yield from rule.reports(context, who, rule.obstacle(context, who))
 
 
 def first_failing(context: CheckContext, asking: Asking) -> Check | None:
-    """The first failing check of a pending ask except the one of nodes; None if all pass."""
+    """The first failing check of a pending ask, without the check of nodes; None if all others pass."""
     for rule, who in _rules_for(asking):
         obstacle = rule.obstacle(context, who)
         if obstacle is not None:
@@ -215,7 +215,7 @@ def obstacle(context: CheckContext, asking: Asking) -> "Obstacle | None":
 def obstacle_to_group(
     context: CheckContext, asking: Asking, to_all: "Obstacle | None" = None
 ) -> "Obstacle | None":
-    """The first obstacle to a group's asks, or None; `to_all` is that to all asks of its application."""
+    """The first obstacle to a group's asks, or None; `to_all` is the result of `obstacle_to_all`."""
     never = _first_obstacle(context, ((EVER_FITS, asking),))
     return never or to_all or _first_obstacle(context, ((rule, asking) for rule in _ask_rules(asking)))
 

@@ -209,5 +209,5 @@ def _help() -> Callable[[Partition, Application, Request], PreemptionCheck]:
 
 
 def help_check(partition: Partition, app: Application, request: Request) -> PreemptionCheck:
-    """The progress of the remedy for an ask, from the `HELP` in the `reports.py` of a feature."""
+    """The progress of the remedy for an ask, as given by `HELP` in a feature's `reports.py`."""
     return _help()(partition, app, request)

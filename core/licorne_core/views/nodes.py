@@ -22,7 +22,7 @@ from licorne_core.views.partitions import InOrder, PartitionViews
 
 
 class StayReport(NamedTuple):
-    """The planned stop of an allocation under notice, in unix seconds, and the ask or queue that causes it.
+    """The planned stop of a noticed allocation, in unix seconds, and the ask or queue that causes it.
 
     For a lowered maximum there is only a queue.
     """
@@ -40,7 +40,7 @@ class AllocationReport(NamedTuple):
     stopping: str = ""
     """Reason why the RM was asked to stop the allocation; empty if it was not."""
     stay: StayReport | None = None
-    """Time and beneficiary of its preemption; None if it is not under notice."""
+    """Time and beneficiary of its preemption; None if it is not noticed."""
     checkpoint: float = 0.0
     """Time up to which the work of the allocation is saved, as reported by its RM."""
 
@@ -75,7 +75,7 @@ _of_reservation = Of[Reservation, _Reading]()
 class ReservationReport:
     """A reservation of a node since `time`; `required` if the ask may run on no other node.
 
-    `kept` are the resources that other asks have to leave free; with `exclusive` it is the whole node.
+    `kept` are the resources that other asks have to leave free; if `exclusive`, they must not use the node.
     `idle_since` is the time since which reviews have found that the ask would not fit on the empty node; 0.0
     if it would. `reason` is the obstacle of the ask, on request.
     """

@@ -45,7 +45,7 @@ class Ahead(NamedTuple):
 
 
 class FirstObstacle(NamedTuple):
-    """Code of the obstacle of a first ask, empty if no ask waits; unix seconds since asks wait; its key."""
+    """Code of the first ask's obstacle (empty if none waits); time since which asks wait; the ask's key."""
 
     code: str
     since: float = 0.0

@@ -59,8 +59,8 @@ _of_rm = Of[Rm, None]()
 class RmReport:
     """A registered RM and its configuration.
 
-    The maps are those of the RM and not copies, because all RMs together may have millions of entries. A map
-    may be replaced, but is never changed.
+    The maps are the RM's own and not copies, because all RMs together may have millions of entries. A map may
+    be replaced, but is never changed.
     """
 
     rm_id: RmId
@@ -170,7 +170,7 @@ class PartitionViews:
         return 0 if rm is None else sum(p.tally.allocations for p in rm.partitions.values())
 
     def resolve(self, name: str) -> PartitionName:
-        """Normalized name of a partition, given that or its bare name (DESIGN § 4); raises NotFound."""
+        """Normalized name of a partition, given its normalized or bare name (DESIGN § 4); raises NotFound."""
         partition = self._registry.by_name(name)
         if partition is None:
             raise NotFound(f"partition {shown(name)} not found")
@@ -215,7 +215,7 @@ class PartitionViews:
     def metered(self, partition: PartitionName, now: float) -> Iterator[Metered | None]:
         """Usage of each queue, user and group up to now (unix seconds).
 
-        None marks a possible pause of the reader. Usage that this report misses is in the next one.
+        None marks a possible pause of the reader. Usage that this report misses is in the next report.
         """
         return _metered(self._registry.partition(partition).meter, now)
 

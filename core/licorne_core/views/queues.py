@@ -136,7 +136,7 @@ class UsageReport:
     """Usage and limits of a user or a group in all queues (spec § 10).
 
     `groups` has, for each counted application, the group whose limits apply, or "". `asks` is the number of
-    their asks together, counted like `AppReport.pending_count`, and `pending` the sum of pending amounts.
+    asks of these applications, counted like `AppReport.pending_count`, and `pending` their pending amounts.
     """
 
     name: str

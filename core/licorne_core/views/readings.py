@@ -36,7 +36,7 @@ class QueueReading(NamedTuple):
 
 
 class NodesReading(NamedTuple):
-    """Numbers of nodes in each tenth of weighted use; a node with more than nine tenths is in the last."""
+    """Number of nodes by tenth of weighted use; nodes with more than nine tenths count in the last."""
 
     nodes: int
     fill: tuple[int, ...]

@@ -192,8 +192,8 @@ def _add_those_at_nodes(
 ) -> Iterator[None]:
     """Add the asks that only nodes can block: each class is compared once with each node.
 
-    If there are very many classes and nodes, each class is compared only with a part of the nodes, evenly
-    spread. Then the state of the scheduler determines whether a node fits.
+    If there are very many classes and nodes, each class is compared only with some nodes, evenly spread. If
+    none of them fits, the state of the scheduler determines whether a node fits.
     """
     nodes = list(partition.nodes.by_id.values())
     stride = -(-len(nodes) // max(LEAST_NODES, MOST_LOOKS // max(1, len(classes)))) or 1

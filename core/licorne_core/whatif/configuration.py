@@ -134,7 +134,7 @@ def _properties(queue: QueueConfig, above: _Above) -> Iterator[tuple[str, str, s
             yield key, PROPERTY_DEFAULTS[key], DEFAULT
             continue
         giver = next((one for one in above if key in one[1].properties), None)
-        # Some properties are not inherited (`merge_properties`).
+        # Not all properties are inherited (`merge_properties`).
         is_handed_on = giver is not None and giver[1].properties[key] == value
         yield key, value, giver[0] if giver is not None and is_handed_on else DEFAULT
 
@@ -163,7 +163,7 @@ class _Given:
         node: document.Node | None = self._mappings.get(place)
         for key in what.split("."):
             if isinstance(node, document.Scalar):
-                # A short form, such as the name of the node order alone.
+                # The text has a short form, such as only the name of the node order.
                 return True
             if not isinstance(node, document.Mapping) or key not in node.entries:
                 return False

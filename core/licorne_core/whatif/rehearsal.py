@@ -80,7 +80,7 @@ class CopiedCore(Protocol):
 
 
 class Rehearsal:
-    """A copied scheduler that decides for only one RM, under a clock of its own.
+    """A copied scheduler that decides for only one RM, and has its own clock.
 
     The RM accepts every node and every choice of victims. It confirms releases whenever the core has no
     decision left.
@@ -240,7 +240,7 @@ MOST_AHEAD = 3600.0
 def seconds_ahead(partitions: Iterable[Partition], now: float) -> float:
     """Seconds until the last delay is over, and a margin; 0.0 without delays.
 
-    The delays are `preemption.delay` of leaves with pending asks, and those of extensions.
+    The delays are `preemption.delay` of leaves with pending asks, and delays of extensions.
     """
     delays = [0.0]
     for partition in partitions:

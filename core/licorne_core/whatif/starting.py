@@ -1,10 +1,10 @@
 """Trials for a waiting ask: changes with which it starts at once, as the copied core decides.
 
 A search finds changes step by step: the first obstacle is removed, the core decides, and the next obstacle
-follows. A maximum is raised by the missing amounts. If other asks then use that room, the maximum is removed,
-and the queue's usage at the start of the ask gives the necessary maximum. For a lack of nodes, one node is
-freed or added. If other asks take that room as well, a search may assume that no other ask waits. The search
-leaves a changed copy, so its changes are confirmed on another one, all at once.
+follows. A maximum is raised by the missing amounts. If other asks then use that room, the maximum is removed;
+the queue's usage when the ask starts is the necessary maximum. For a lack of nodes, one node is freed or
+added. If other asks take that room as well, a search may assume that no other ask waits. The search leaves a
+changed copy, so its changes are confirmed on another copy, all together.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -59,7 +59,7 @@ MOST_WITHDRAWN = 1_000
 """Maximum number of other asks of the application that are withdrawn for a trial without them."""
 
 AT_ONCE = 16
-"""Number of decisions of a turn: small, so that few of them follow the start of the ask."""
+"""Number of decisions of a turn: small, so that few decisions follow the start of the ask."""
 
 
 def search_start(
@@ -272,7 +272,7 @@ class _Copy:
         return self.partition.tally.asks - 1
 
     def _be_alone(self) -> None:
-        """Hold all other applications with pending asks, and withdraw this one's other asks, if few."""
+        """Hold all other applications with pending asks; withdraw other asks of this one, if they are few."""
         partition, own = self.partition, self.app
         waiters = {claim.app for claim in partition.claims.held}
         for app in list(partition.applications.values()):
@@ -302,7 +302,7 @@ class _Search:
             copy.carry_out([self._alone])
         self._changes: list[StartChange] = []
         self._lifted: dict[int, tuple[int, Resources]] = {}
-        """Changes whose quota has no bound any more, with the asks started and the amounts used before."""
+        """Changes whose quota's bound was removed, each with the number of starts and the usage before."""
 
     def found(self) -> StartTrial:
         """The changes with which the ask has started, or those found so far."""
@@ -350,7 +350,7 @@ class _Search:
         copy.carry_out([])
 
     def _needed(self, at: int) -> StartChange:
-        """The change, with the necessary bound if the trial removed the quota's bound."""
+        """The change; if the trial removed the quota's bound, with the bound that is necessary."""
         change = self._changes[at]
         if at not in self._lifted:
             return change
@@ -434,7 +434,7 @@ def _cost(node: Node) -> tuple[bool, int, str]:
 
 
 def _likeness(node: Node, items: Items) -> tuple[int, tuple[int, ...], str]:
-    """Sort key: greatest for the node with enough of most requested types, then by the largest amounts."""
+    """Sort key: greatest for the node that has enough of the most requested types, then by amounts."""
     amounts = [node.capacity.get(name, 0) for name, _ in items]
     enough = sum(have >= value for have, (_, value) in zip(amounts, items, strict=True))
     return enough, tuple(amounts), node.node_id

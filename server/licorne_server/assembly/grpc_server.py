@@ -50,7 +50,7 @@ class Probes:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def add_to(self, server: Transport, services: Sequence[str]) -> None:
-        """Serve the health service on this gRPC server too, for these services."""
+        """Also serve the health service on this gRPC server, for these services."""
         self._services = ("", *services)
         health_pb2_grpc.add_HealthServicer_to_server(self._servicer, server)
 
@@ -96,7 +96,7 @@ OF_ITS_OWN = (
     "one malformed request, of anybody who reaches the port, can shut it for all until a restart, for which "
     "the server ends itself; with the wheel licorne-transport it cannot"
 )
-"""Text of the warning if the wheel licorne-transport is not used."""
+"""Text of the warning that is logged if the wheel licorne-transport is not used."""
 
 CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
@@ -118,7 +118,7 @@ class AioTransport:
     def __init__(
         self, interceptors: Sequence[grpc.aio.ServerInterceptor], options: Sequence[tuple[str, int]]
     ) -> None:
-        """Calls pass the interceptors in order; `options` are gRPC's, by name."""
+        """Pass calls through the interceptors in order; `options` are gRPC's, by name."""
         server = self._server = grpc.aio.server(interceptors=interceptors, options=options)
         self.add_generic_rpc_handlers = server.add_generic_rpc_handlers
         self.add_registered_method_handlers = server.add_registered_method_handlers
@@ -173,8 +173,8 @@ def bind(server: Transport, settings: Settings) -> str:
         SettingsError: the server cannot listen on the address.
     """
     address = settings.listen
-    # Tried beforehand: gRPC would log a failure in its own words. For workers the supervisor has tried the
-    # port.
+    # The port is tried beforehand, as gRPC would log a failure in its own words; for workers the supervisor
+    # has tried it.
     refusal = "" if settings.shares_ports else address.refusal()
     if refusal:
         raise SettingsError(f"cannot listen on {address}: {refusal}")
@@ -198,7 +198,7 @@ def bind_socket(server: Transport, address: str) -> None:
 
 
 class Service(Protocol):
-    """A service, or some calls of one."""
+    """A service, or some calls of a service."""
 
     @property
     def name(self) -> str:
@@ -269,13 +269,13 @@ class GrpcDoor:
         return address
 
     def tell_of_transport(self) -> None:
-        """If the wheel is not used, log a note for an address of loopback, or a warning for any other."""
+        """If the wheel is not used, log a note for a loopback address, or a warning for any other address."""
         if self.transport == GRPC:
             tell = log.info if self._settings.listen.is_loopback else log.warning
             tell("gRPC is served by its own library", means=OF_ITS_OWN)
 
     async def stop(self, grace: float | None) -> None:
-        """End all calls; running calls may take `grace` seconds, and end at once with None."""
+        """End all calls; running calls may take `grace` seconds, and end immediately if it is None."""
         await self._connections.stop()
         if self._server is not None:
             await self._server.stop(grace)

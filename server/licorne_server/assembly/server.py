@@ -134,7 +134,7 @@ class Server:
         self._access = Access.by(settings)
         self._member_calls = MemberCalls(settings, self.ownership, self._access, self.rms, views)
         self.members = self._member_calls.members
-        # Another member's RM may have a partition of the same name.
+        # A partition of another member's RM may have the same name.
         views.bare_names = self.members is None
         self._log_levels = RmLogLevels(lambda rm_id: self.scheduler.views.rm(rm_id).extra_config)
         self.rms.on_extra = self._followed
@@ -221,7 +221,7 @@ class Server:
     async def stop(self, *, at_once: bool = False) -> None:
         """Drain, so that all pending decisions are sent, then stop.
 
-        `at_once` is for tests: streams break off without a status, as if the process was killed.
+        `at_once` is for tests: streams end without a status, as if the process was killed.
         """
         if self._stopped:
             return

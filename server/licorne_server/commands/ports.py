@@ -7,7 +7,7 @@ from licorne_cli.output.text import is_terminal
 
 OFF = "off"
 ANY_HOST = {"0.0.0.0": "127.0.0.1", "[::]": "[::1]"}
-"""Addresses of all interfaces, each with a loopback address that a browser on this machine can open."""
+"""Addresses for all interfaces, each with a loopback address that a browser here can open."""
 
 
 @dataclass(frozen=True, slots=True)

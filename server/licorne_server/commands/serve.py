@@ -72,7 +72,7 @@ def serve(reading: Reading) -> int:
                 warn_of(reading.unknown)
                 return supervise(reading, stderr)
         settings = build(tables)
-        # The logs of all workers are merged, and the supervisor has logged the warnings already.
+        # The logs of all workers are merged, and the supervisor has already logged the warnings.
         of = {"worker": settings.worker} if settings.worker else {}
         with process_logs(level, form, of) as flush:
             if not settings.worker:
@@ -84,7 +84,7 @@ def serve(reading: Reading) -> int:
 
 
 def warn_of(unknown: Mapping[str, str]) -> None:
-    """Warn of unknown variables. Others may have set them: Kubernetes sets some for each service."""
+    """Warn of unknown variables. Other programs may have set them: Kubernetes sets some for each service."""
     for variable, meant in unknown.items():
         log.warning("variable sets nothing", variable=variable, meant=meant)
 

@@ -103,7 +103,7 @@ def reading_of(args: argparse.Namespace, environ: Mapping[str, str] = os.environ
         for flag, key in FLAGS.items()
         if (text := getattr(args, key.path)) is not None
     }
-    # With a file, problems name its keys; without one, flags.
+    # With a file, problems name keys of the file; without a file, flags.
     names = {} if file else {key.path: flag for flag, key in FLAGS.items()}
     return read(flags, environ, file, names)
 
@@ -197,7 +197,7 @@ def _rm_bounds(bounds: Bounds) -> RmBounds:
     limit = System().usual_limit() if bounds.max_memory is None else bounds.max_memory
     memory = bounds.max_rm_memory
     if memory is None:
-        # One RM must not exhaust the memory limit.
+        # One RM must not use up the memory limit.
         memory = min(CAPS.memory, limit // 2) if limit else CAPS.memory
     counted = ("partitions", "queues", "nodes", "applications", "asks", "ended", "ended_memory")
     return RmBounds(

@@ -17,7 +17,7 @@ from licorne_server.process.fair import TimeSlices
 log = structlog.get_logger("core.audits")
 
 AUDIT_SECONDS = 300.0
-"""Seconds between the end of an audit and the next one."""
+"""Seconds between the end of an audit and the start of the next."""
 
 SHOWN = 10
 """Maximum number of disagreements of one concern that are named for a partition."""

@@ -68,7 +68,7 @@ def _prctl() -> Callable[[int, int], int] | None:
     return found
 
 
-# Looked up before any fork: the copy must not load a library.
+# This is done before any fork, as the copy must not load a library.
 _PRCTL = _prctl()
 
 
@@ -89,7 +89,7 @@ def start(work: Callable[[Spent], bytes], seconds: int, *, leads: bool = True) -
         os.close(writer)
         raise
     if leads:
-        # Parent and child both do this: either may run first.
+        # Parent and child both do this, as either may run first.
         with suppress(OSError):
             os.setpgid(pid, pid)
     if pid == 0:
@@ -104,7 +104,7 @@ def kill(child: Child) -> None:
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
-        # The system may have refused the copy a group.
+        # The system may have refused to give the copy a process group of its own.
         with suppress(ProcessLookupError):
             os.kill(child.pid, signal.SIGKILL)
 
@@ -117,7 +117,7 @@ def reap(child: Child) -> int:
     """
     status = 0
     with suppress(ChildProcessError):
-        # Where SIGCHLD is ignored the kernel reaps children at once.
+        # If SIGCHLD is ignored, the kernel reaps children immediately.
         _, status = os.waitpid(child.pid, 0)
     with suppress(ChildProcessError):
         while True:
@@ -126,7 +126,7 @@ def reap(child: Child) -> int:
 
 
 def apart(work: Callable[[Spent], bytes], seconds: int) -> bytes | None:
-    """Run `work` in a further copy of this copy, which its changes do not affect, and wait for its answer.
+    """Run `work` in a copy of this copy, so that its changes do not affect this one; wait for its answer.
 
     None if the copy could not be made, or was ended before it answered.
 
@@ -155,8 +155,8 @@ class CopyFailed(Exception):
 
 def _fork() -> int:
     with warnings.catch_warnings():
-        # Python 3.12 and later warn of forks in processes with threads: in the copy, a lock of another thread
-        # may be held forever. This copy takes no such lock (see above).
+        # Python 3.12 and later warn of forks in processes with threads: a lock that another thread holds
+        # would be held forever in the copy. This copy takes no such lock (see above).
         warnings.simplefilter("ignore", DeprecationWarning)
         return os.fork()
 
@@ -195,7 +195,7 @@ def _prepare(writer: int, parent: int, seconds: int) -> None:
     try:
         _OOM_SCORE.write_text(_FIRST_TO_GO)
     except OSError:
-        # Not Linux, or not allowed: then the kernel chooses its victim by size alone.
+        # On other systems, or if it is not allowed, the kernel chooses its victim by size only.
         return
 
 

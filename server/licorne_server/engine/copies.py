@@ -1,9 +1,9 @@
 """What-if plans, computed on forked copies of the core (DESIGN § 2).
 
 There is one copy at a time, and peers take turns. A copy is made between two rounds of the engine, when no
-change of the RM is half done. The process pauses meanwhile. The pause is charged like a reader's slice: for
-three times as long no reader gets a slice. Nothing is served from a copy, and it always ends: when it has
-answered, when its caller disconnects, when it takes too long, and when the server stops.
+change of the RM is half done. The process pauses meanwhile. The pause is charged like a reader's slice:
+afterwards no reader gets a slice for three times as long. Nothing is served from a copy, and it always ends:
+when it has answered, when its caller disconnects, when it takes too long, and when the server stops.
 
 A pause grows with the memory of the process. So its length is estimated before the copy is made, from the
 seconds per byte of earlier copies. A copy with a pause above a bound is refused. All others are charged:
@@ -46,7 +46,7 @@ USUAL_RATE = 0.040 / 1024**3
 
 REMEMBERED = 5
 REMEMBERED_SECONDS = 600.0
-"""Maximum number, and maximum age in seconds, of the copies from which a pause is estimated."""
+"""Maximum number of copies from which a pause is estimated, and their maximum age in seconds."""
 
 PART = 0.01
 """Share of the time that all copies together may take."""
@@ -73,9 +73,9 @@ class Pauses:
         self._resident = resident
         self._now = now
         self._stopwatch = stopwatch
-        # The times of the last copies, and the seconds of pause per byte of each.
+        # For the last copies: the time, and the seconds of pause per byte.
         self._taken: deque[tuple[float, float]] = deque(maxlen=REMEMBERED)
-        # Seconds of pause still to be compensated, and the time of that figure.
+        # Seconds of pause still to be compensated; the time of that figure.
         self._debt = 0.0
         self._since = now()
 
@@ -83,7 +83,7 @@ class Pauses:
         """Estimated seconds of pause of a copy that is made now."""
         since = self._now() - REMEMBERED_SECONDS
         rates = [rate for time, rate in self._taken if time > since]
-        # The lower of two medians: one copy may have been made while another process had the processor.
+        # The lower of two medians, because another process may have had the processor while a copy was made.
         return self._resident() * median_low([USUAL_RATE, *rates])
 
     def problem(self) -> str:
@@ -91,7 +91,7 @@ class Pauses:
         reckoned = self.reckoned()
         if not self._most or reckoned <= self._most:
             return ""
-        # Rounded up: the process may grow before the operator has set the new bound.
+        # Rounded up, because the process may grow before the operator has set the new bound.
         needed = (int(reckoned * 100) + 1) / 100
         return (
             f"everybody would wait for {reckoned * 1e3:.0f} ms meanwhile, as the process has "
@@ -128,7 +128,7 @@ class Pauses:
 log = structlog.get_logger("core.copies")
 
 CPU_SECONDS = 10
-"""Maximum CPU seconds of a copy, which plans so that it ends earlier."""
+"""Maximum CPU seconds of a copy; the copy stops planning earlier."""
 
 DEADLINE = 60.0
 """Seconds until a copy without an answer is ended; more than its CPU time, as it may share the processor."""
@@ -169,8 +169,8 @@ class Copies:
     ) -> None:
         """Copy the engine's scheduler; each copy uses one of `time_slices`.
 
-        `shortage` gives the reason if there is no memory for a copy, given the estimated bytes of its RM, or
-        else an empty text. `pauses` delays copies until earlier pauses are compensated.
+        `shortage` is called with the estimated bytes of the RM; it returns the reason why there is no memory
+        for a copy, or an empty text. `pauses` delays copies until earlier pauses are compensated.
         """
         self._pauses = pauses
         self.made = 0
@@ -218,7 +218,7 @@ class Copies:
         self._lock.close(Stopped())
         for child in self._children:
             kill(child)
-        # The caller has reaped its copy by then. Waiting callers still have their places in the queue.
+        # By then the caller has reaped its copy. Waiting callers still have their places in the queue.
         await self._lock.turns.wait("stop")
         self._lock.turns.pass_on()
         if self._ending:
@@ -274,7 +274,7 @@ class Copies:
         raise aborted(f"RM {rm_id} is busy with large requests, one after the other", "RM_BUSY")
 
     def _is_in_the_middle(self, rm_id: RmId) -> bool:
-        """True if another large command of the RM has begun meanwhile, and has not ended."""
+        """True if another large command of the RM has begun since, and has not ended."""
         views = self.scheduler.views
         return any(Hold.UNFINISHED in views.holds(name) for name in views.partition_names(rm_id))
 
@@ -307,7 +307,7 @@ class Copies:
         log.debug("copied", pid=child.pid, pause_ms=round((perf_counter() - begin) * 1e3, 1))
 
     async def _end(self, child: Child) -> str:
-        """End a copy, and reap it; returns how it ended, empty if it exited by itself.
+        """End a copy, and reap it; returns a text about how it ended, empty if it exited by itself.
 
         This is completed even if the caller is cancelled.
         """

@@ -1,10 +1,10 @@
 """The engine: the one task that owns the core (DESIGN § 4).
 
-It works in rounds. A round handles the commands in the inbox, lets the core decide for one
-partition after the other until its time is spent, and then yields to the other tasks of the event loop.
-A command that arrives while the engine is idle starts a round: it is handled at once, and the commands
-after it queue in the inbox. Nothing is awaited between handling a command and routing its effects.
-A reader of the core between rounds therefore never sees half of a change.
+It works in rounds. A round handles the commands in the inbox, lets the core decide for one partition after
+the other until its time is spent, and then yields to the other tasks of the event loop. A command that
+arrives while the engine is idle starts a round: it is handled immediately, and the commands after it queue in
+the inbox. Nothing is awaited between handling a command and routing its effects. A reader of the core between
+rounds therefore never sees half of a change.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ MIN_DECISIONS = 16
 MAX_DECISIONS = 512
 
 MOST_SECONDS = 0.005
-"""Maximum seconds that a round spends on commands, and on turns, to serve every RM once."""
+"""Maximum seconds of a round for commands, and as many for turns, in which every RM is to be served once."""
 
 FENCED_SECONDS = 0.25
 """Seconds between two checks by a fenced member whether its decisions count again."""
 
 TOGETHER_SECONDS = 1.0
-"""Seconds for which two RMs count as active after a command of one has followed a command of the other."""
+"""Seconds for which several RMs count as active after a command of one has followed a command of another."""
 
 
 class WorkBudget(NamedTuple):
@@ -64,7 +64,7 @@ TOGETHER = WorkBudget(items=40, inbox=0.0002, turn=0.0003, rounds=4)
 
 
 class BudgetChooser:
-    """Chooses the budget by whether commands come from one RM or from several."""
+    """Chooses the budget: a large one if only one RM sends commands, a small one if several do."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         """`now` gives the time in seconds."""
@@ -152,7 +152,7 @@ class Engine:
     busy: bool
     """True if work was left at the end of the last round."""
     rounds: int
-    """Rounds that have ended since the start. Any thread may read it."""
+    """Number of rounds that have ended since the start. Any thread may read it."""
     turns: int
     """Turns of the core since the start."""
     turn_seconds: float
@@ -265,7 +265,7 @@ class Engine:
         left = perf_counter()
         while True:
             self.budget = self._chooser.choose()
-            # Commands, and then turns, may each take as long as the time since the last round, idle or not.
+            # Commands, and then turns, may each take as long as the pause since the last round, idle or not.
             share = min(perf_counter() - left, MOST_SECONDS)
             inbox = self._inbox
             if inbox.answers.size + inbox.commands.size:
@@ -297,7 +297,7 @@ class Engine:
             deadline = self._scheduler.next_deadline()
             spent = perf_counter() - begin
             if spent >= self.budget.turn:
-                # Without the RM that has just had its turn, which may wait again already.
+                # The RM that has just had its turn does not count, although it may wait again already.
                 left = self._scheduler.waiting - 1 if left is None else left - 1
                 if left <= 0 or spent >= share:
                     break
@@ -352,7 +352,7 @@ class Engine:
     def _handle(self, entry: Entry) -> None:
         command, future, is_current, earlier = entry
         new: list[Effect] = []
-        # Witnesses are not notified of a command from a former registration.
+        # Witnesses must not see a command of a former registration.
         handled: Command | None = None
         begin = perf_counter()
         try:

@@ -1,8 +1,8 @@
 """The queue of commands for the core (DESIGN § 2).
 
-However many commands an RM sends, the next command of another RM waits for at most one of each RM.
-The commands of one RM are handled in the order of arrival. Answers to checks have a deadline, and
-are handled before all other commands.
+However many commands an RM sends, the next command of another RM waits for at most one command of each RM.
+The commands of one RM are handled in the order of arrival. Answers to checks have a deadline, and are handled
+before all other commands.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class Inbox:
         self.commands.put_first(_rm_of(entry.command), entry)
 
     def take_answers(self) -> list[Entry]:
-        """Remove and return the first answers of each RM, up to `MOST_ANSWERS` of each."""
+        """Remove and return the first answers of each RM, at most `MOST_ANSWERS` per RM."""
         taken: list[Entry] = []
         for _ in range(MOST_ANSWERS):
             taken += [self.answers.take() for _ in range(self.answers.keys)]

@@ -29,11 +29,11 @@ SAMPLE_SECONDS = 5.0
 """Minimum seconds between two samples of a partition's expected starts."""
 
 STEP_SECONDS = 0.1
-"""Seconds of delay of the next samples for each step of the latest samples. A step takes about a millisecond,
-so that samples take a hundredth of a processor."""
+"""Seconds by which each step of the latest samples delays the next samples. A step takes about a millisecond,
+so samples take a hundredth of a processor."""
 
 MOST_SAMPLES = 512
-"""Maximum number of awaited starts of a partition; at this number every second one is dropped."""
+"""Maximum number of awaited starts of a partition; once it is reached, every second start is dropped."""
 
 PEER = "expected starts"
 
@@ -54,7 +54,7 @@ class Calendar:
         self._resolve = resolve
 
     async def answer(self, request: pb.ListCalendarRequest, context: Any) -> Message:
-        """Copy the entries at once, and encode the page in slices."""
+        """Copy the entries in one step, and encode the page in slices."""
         sources, partition = self._sources, self._resolve(request.partition, context)
         slices = partial(sources.time_slices.slice, sources.access.caller(context).peer)
         async with slices():
@@ -162,7 +162,7 @@ class ExpectedStarts(Periodic):
 
 
 def _measured(views: Views, report: PartitionReport) -> Iterator[Measured]:
-    """Metrics of expected starts, and of their distance from the actual ones."""
+    """Metrics of expected starts, and of their distance from actual starts."""
     if not report.extended["backfill"]:
         return
     held = {one.value: 0 for one in Confidence if one is not Confidence.UNKNOWN}

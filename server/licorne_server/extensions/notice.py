@@ -17,7 +17,7 @@ from licorne_server.wire.responses import Payload, nanoseconds, runs, session_pa
 
 
 def _payloads(effect: NoticesGiven) -> Iterator[Payload]:
-    """Messages with the notices, then with the withdrawn ones; no message has both, or two partitions."""
+    """Messages with notices, then messages with withdrawals; each message has one partition."""
     field = UpdateResponse.PREEMPTION_NOTICES_FIELD_NUMBER
     for given in runs(effect.notices):
         notices = [
@@ -47,7 +47,7 @@ PART = 500
 
 
 async def _answers(rm_id: RmId, raw: bytes, pace: Pace) -> list[AnswerNotices]:
-    """Read a NoticeAnswers message in parts. The core ignores answers for allocations without a notice.
+    """Read a NoticeAnswers message in parts. The core ignores answers about allocations without a notice.
 
     Raises:
         CallError: there are too many answers.

@@ -1,4 +1,4 @@
-"""The HTTP listeners: their paths, their start and their stop."""
+"""Listeners of HTTP: their paths, start and stop."""
 
 import re
 from collections.abc import AsyncGenerator, Iterable, Sequence
@@ -35,13 +35,13 @@ SERVER = f"licorne/{version('licorne-server')}"
 """Value of the header ``Server`` in answers."""
 
 PAGES = ("licorne_server.http.ui.page:Page",)
-"""Classes of web pages, each made from `Sources`; an entry can be removed here."""
+"""Classes of web pages, each made from `Sources`; without an entry the server has no such page."""
 
 _PAGES = [resolve_name(page) for page in PAGES]
 _PUBLIC = frozenset(path for page in _PAGES for path in page.PUBLIC)
 
 _ESCAPED = re.compile(r"~+\.{1,2}")
-"""Escaped form, in a path, of a name of dots, or of tildes and dots."""
+"""Escaped form, in a path, of a name that consists of dots, or of tildes and dots."""
 
 
 class HttpServer:
@@ -213,7 +213,7 @@ def _application(sources: Sources, door: Door, *, on_loopback: bool) -> web.Appl
 
 @web.middleware
 async def _dots_given_back(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Restore names of dots in the path, by removing their tilde.
+    """Restore path parts that are names of dots, by removing the tilde before them.
 
     Clients remove ``.`` and ``..`` from a path before a request, in any spelling (RFC 3986, 5.2.4).
     """
@@ -225,7 +225,7 @@ async def _dots_given_back(request: web.Request, handler: Handler) -> web.Stream
 
 
 async def _usual_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Set the common headers: the name of this server instead of its libraries, and no caching.
+    """Set the common headers: they name this server instead of its libraries, and forbid caching.
 
     An answer may be meant for one reader only, so a handler has to allow caching explicitly.
     """

@@ -37,15 +37,15 @@ PART = 8
 
 
 class Door:
-    """Accepts every new connection, and closes connections of the host that has the most.
+    """Accepts every new connection, and to make room closes connections of the host that has the most.
 
-    Probes therefore always find a free connection.
+    So probes can always connect.
     """
 
     def __init__(self, most: int, handshakes: Handshakes | None = None) -> None:
         """Allow `most` connections, and for a moment the backlog as well.
 
-        With `handshakes` each connection begins with one.
+        With `handshakes` each connection begins with a TLS handshake.
         """
         self._most = most
         self._handshakes = handshakes
@@ -132,7 +132,7 @@ class Listener:
             access_log=None,
             handle_signals=False,
             shutdown_timeout=STOP_SECONDS,
-            # This timeout applies to the head of the first request as well.
+            # This timeout also applies to the head of the first request.
             keepalive_timeout=idle,
         )
         self._server: asyncio.Server | None = None

@@ -110,7 +110,7 @@ class StateDumps:
 async def _with_others(chunks: AsyncGenerator[bytes, None], members: Members) -> AsyncGenerator[bytes, None]:
     """The dump of this member, followed inside the same document by the dumps of the others.
 
-    Members that do not answer are named. If one answer breaks off in the middle, the whole dump breaks off.
+    Members that do not answer are named. If an answer ends in the middle, the whole dump ends there.
     """
     held = b""
     async for chunk in chunks:
@@ -183,7 +183,7 @@ JSON = "application/json; charset=utf-8"
 
 
 async def dump(dumps: StateDumps, request: web.Request) -> web.StreamResponse:
-    """The state of all RMs, or of the one that the parameter `rm` of the URL names."""
+    """The state of all RMs, or of the RM in the parameter `rm` of the URL."""
     try:
         alone = BY_MEMBER in request
         async with dumps.dump(request.query.get("rm", ""), reader_of(request), alone=alone) as chunks:
@@ -205,7 +205,7 @@ DEEPEST = 100
 def stacks() -> Iterator[str]:
     """All stacks as text, in pieces: first tasks, grouped by the place at which they wait, then threads.
 
-    For each task an empty piece is yielded first. Tasks are read one by one, at different moments.
+    An empty piece precedes the piece of each task. Tasks are read one by one, at different moments.
     """
     together: dict[tuple[Place, ...], list[str]] = {}
     for task in asyncio.all_tasks():

@@ -44,7 +44,7 @@ async def batch(request: web.Request) -> web.StreamResponse:
 
 
 async def stream(request: web.Request) -> web.StreamResponse:
-    """A line with the instance, then a line for each event: the last `count` events, then new ones."""
+    """A line with the instance, then a line for each event: the last `count`, and then new events."""
     log = _log(request)
     start = log.next_id - _number(request, "count", 0)
     peer, time_slices = reader_of(request), request.app[SOURCES].time_slices

@@ -36,7 +36,7 @@ class Metric:
     def __init__(
         self, kind: str, name: str, text: str, source: Source | Mapping[str, Source], *labels: str
     ) -> None:
-        """`labels` follow the labels of the object."""
+        """Create a row; its `labels` follow the labels of the object."""
         self.kind = kind
         self.name = name
         self.text = text
@@ -251,7 +251,7 @@ async def texts_of_others(members: Members) -> Mapping[int, str]:
 
 
 def merged(texts: Mapping[int, str], known: Sequence[Known]) -> Iterator[str]:
-    """The answer to a scrape in pieces, with an empty one at each step."""
+    """The answer to a scrape in pieces, with an empty piece at each step."""
     merge = Merge()
     for worker, text in sorted(texts.items()):
         for _ in merge.add(text, worker):

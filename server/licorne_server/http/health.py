@@ -30,7 +30,7 @@ class Check(NamedTuple):
     description: str
     concerns: tuple[str, ...]
     books: str = ""
-    """The concern of an audit whose findings about books count; empty for all findings."""
+    """The concern of an audit whose findings count for this check; empty for all findings about books."""
 
     def as_json(self, counting: Mapping[str, list[pb.Finding]]) -> JsonObject:
         """The check as JSON; it fails if it has findings. `counting` has findings that count, by concern."""
@@ -145,7 +145,7 @@ class Heartbeat:
     """Lags of the beats, in seconds."""
 
     def __init__(self, clock: Callable[[], float] = monotonic) -> None:
-        """`clock` returns monotonic seconds. The first beat follows `start`."""
+        """Create the timer; `clock` returns monotonic seconds. The first beat follows `start`."""
         self._clock = clock
         self._last = clock()
         self._worst = 0.0

@@ -107,7 +107,7 @@ class Identity:
             request[CALLER], request[IDENTIFIED], request[BY_MEMBER] = passed, True, True
 
     def _refused(self, request: web.Request) -> str:
-        """The refused party, for the text: a viewer, token, certificate or plain HTTP."""
+        """What is refused, as named in the text: a viewer, token, certificate or plain HTTP."""
         if request[CALLER].viewer:
             return "the role of a viewer"
         if self._access.by_token:
@@ -149,7 +149,7 @@ class Identity:
         return caller
 
     def _may_see(self, request: web.Request, place: Place | None) -> bool:
-        """True if a caller that is no operator may see the answer: only data of its own RMs."""
+        """True if a caller that is no operator may see the answer, as it concerns only its own RMs."""
         if request.method not in READS and request.path not in OPEN_TO_RMS:
             return False
         visible = visible_to(request)
@@ -260,7 +260,7 @@ class Hosts:
         return origin in self._origins
 
     def is_known(self, given: str) -> bool:
-        """True for a name that no other site can have; its port is ignored."""
+        """True for a name that no other site can have; a port in it is ignored."""
         name = _plain(_without_port(given))
         if name == "localhost" or name.endswith(".localhost") or name in self._names:
             return True

@@ -75,7 +75,7 @@ _application = rest_form(
         "pendingResource": "pending",
         "maxRequestPriority": "max_priority",
         "lastStateChangeTime": ("state_log", lambda log: nanoseconds(log[-1][0])),
-        # The only times in milliseconds, and this one is the only time that is a text, as in the older core.
+        # The only times in milliseconds; this one is also the only time as text, as in the older core.
         "startTime": ("start_time", milliseconds),
         **names("APPLICATION"),
         "stateLog": _state_log,

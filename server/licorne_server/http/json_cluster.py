@@ -102,7 +102,7 @@ def _rule_json(rule: PlacementRuleConfig) -> JsonObject:
 
 
 def _rule_parameters(rule: PlacementRuleConfig) -> dict[str, str]:
-    """Parameters of a rule as texts: `create`, and those that the rule's kind reads from the value."""
+    """Parameters of a rule as texts: `create`, and what the rule's kind reads from the value."""
     kind = RULES.get(rule.name)
     of_value = {} if kind is None else kind.parameters(rule.value)
     return {"create": "true" if rule.create else "false", **of_value}

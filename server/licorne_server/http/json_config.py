@@ -62,8 +62,8 @@ def config_json(rm: RmReport) -> str:
 def validation(body: bytes) -> JsonObject:
     """The validation of a configuration, with all its problems.
 
-    `checksumMatch` is True if the text contains its own checksum. The function reads only the
-    text, so it can run in a thread. An empty text is no configuration (spec 2.5 row 1).
+    `checksumMatch` is True if the text contains its own checksum. The function reads only the text, so it can
+    run in a thread. An empty text is not a configuration (spec 2.5 row 1).
     """
     try:
         text = body.decode("utf-8")
@@ -110,7 +110,7 @@ def _to_json(node: Node | None, key: str) -> object:
         }
     if isinstance(node, SequenceNode):
         items = [_to_json(item, "") for item in node.value]
-        # A list in YAML but an object in JSON: a parent rule may be written as a list of one.
+        # A parent rule in YAML may be a list of one rule; in JSON it is an object.
         return items[0] if key == "parent" and len(items) == 1 else items
     if isinstance(node, ScalarNode):
         return _scalar(key, node.value)

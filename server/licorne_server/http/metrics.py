@@ -314,7 +314,7 @@ DEPLOYMENT = (
 
 
 MAX_BUDGETS = 100
-"""Maximum number of budgets with metrics, those nearest to the top of the file first."""
+"""Maximum number of budgets with metrics; budgets nearer to the top of the file are preferred."""
 
 MAX_HOLDERS = 50
 """Maximum number of RMs of a budget with metrics of their own, in order of their ids."""

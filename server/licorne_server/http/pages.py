@@ -26,7 +26,7 @@ MAX_TEXT = 256
 
 REFRESH_SECONDS = 2.0
 REFRESH_BUDGET = 400.0
-"""Minimum pause before the same request, in units of the CPU time of its answer."""
+"""Minimum pause before the same request is repeated, in units of the CPU time of its answer."""
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Maker:
 
     @classmethod
     def of(cls, request: web.Request) -> "Maker":
-        """A maker for a request, in time slices of its sender."""
+        """A maker for a request, with time slices that are charged to the caller."""
         return cls(request.app[SOURCES].time_slices, reader_of(request))
 
     async def once(self, work: Callable[[], T]) -> T:

@@ -1,9 +1,9 @@
 """Requests that other members answer, wholly or in part.
 
-A request about one RM is passed on to the member that serves it. An answer about all RMs has the parts of all
-members, in order of their names; a member that does not answer in time is left out, and named in the answer.
-A request that another member has passed on is always answered here, even if the RM has moved, so no request
-circulates.
+A request about one RM is passed on to the member that serves the RM. An answer about all RMs has the parts of
+all members, in order of their names; a member that does not answer in time is left out, and named in the
+answer. A request that another member has passed on is always answered here, even if the RM has moved, so no
+request circulates.
 """
 
 import json
@@ -61,7 +61,7 @@ BY_RM = OF_ONE_RM | {DUMP}
 """Paths that are passed on to the member of the RM in `rm`."""
 
 DUMP_SECONDS = 30.0
-"""Seconds until a member has to begin a state dump: it asks its RMs first."""
+"""Seconds within which a member has to begin sending a state dump: it asks its RMs first."""
 
 OF_THE_FIRST = frozenset(
     {"/ws/v1/config", "/ws/v1/events/batch", "/ws/v1/events/stream", f"{pages.API}/events"}
@@ -151,7 +151,7 @@ class Places:
         return None
 
     async def _look_for(self, name: str) -> tuple[str, float]:
-        """The first RM of all members with a partition of this name, and the time until which this is cached.
+        """The first RM of any member with a partition of this name, and the time until which this is cached.
 
         Raises:
             HTTPServiceUnavailable: a member that may have it does not answer.

@@ -17,7 +17,7 @@ from licorne_server.http.families import Families, Labels
 from licorne_server.wire.features import QueueMetric, table
 
 MAX_QUEUES = 1000
-"""Maximum number of queues of a partition with metrics of their own, those nearest to root first."""
+"""Maximum number of queues of a partition with their own metrics; queues nearer to root are preferred."""
 
 PART = 500
 """Entries of a census that are read in one step."""
@@ -75,7 +75,7 @@ class QueueMetrics:
         self._reserved = families.family("gauge", "licorne_queue_reserved_nodes", text, _QUEUE_HOLDER)
 
     def steps(self, room: Room, shows: Callable[[str], bool], *, names: bool) -> Iterator[None]:
-        """Add a queue at each step, those nearest to root first, while there is room.
+        """Add a queue at each step, queues nearer to root first, while there is room.
 
         `shows` returns True for displayed resources; with `names` metrics are also added under names that
         contain the queue.

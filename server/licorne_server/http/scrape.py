@@ -162,7 +162,7 @@ RMS = (
     gauge("licorne_rm_events_memory_bytes", "Bytes that these take.", "events.memory"),
     gauge("licorne_rm_event_watchers", "Those who watch events.", "events.watchers"),
     counter("licorne_rm_resyncs_total", "Replays wanted because the outbox was full.", "resyncs"),
-    # The older core's gauges of its event channel: here every event is in the ring at once.
+    # The older core's gauges of its event channel; here every event is in the ring immediately.
     *(
         gauge(
             f"yunikorn_event_total_{what}",
@@ -242,7 +242,7 @@ def gather_rms(views: Views, rms: Sequence[RmFigures], families: Families) -> It
 
 
 MAX_RMS = 100
-"""Maximum number of RMs with histograms of their own, those that registered first."""
+"""Maximum number of RMs with their own histograms; these are the RMs that registered first."""
 
 OTHERS = "(others)"
 """Label of all other RMs."""
@@ -304,7 +304,7 @@ def _histograms(rm: str, measured: list[RmMeasures], families: Families) -> Iter
         older = _together(measured, key).coarser(OLDER)
         families.histogram(name, text, ("rm",), {(rm,): older})
         yield
-    # Queues and applications are always sorted: no sorting time is measured.
+    # Queues and applications are always kept sorted, so no sorting time is measured.
     nothing: dict[Labels, Histogram] = {(rm, level): Histogram(OLDER) for level in ("app", "queue")}
     families.histogram(SORTING, "Always empty: nothing is sorted.", ("rm", "level"), nothing)
 
@@ -327,7 +327,7 @@ FRESH_SECONDS = 1.0
 
 
 PEER = "metrics"
-"""Peer that is charged for the time slices of an answer, as all scrapers share it."""
+"""Peer that is charged for the time slices of an answer, because all scrapers share the answer."""
 
 
 class Scrape:

@@ -33,7 +33,7 @@ JsonObject = dict[str, object]
 T = TypeVar("T")
 
 CHUNK = 32 * 1024
-"""Maximum number of bytes that are sent at once."""
+"""Maximum number of bytes that are sent in one piece."""
 
 GZIP_FROM = 1400
 """Minimum number of bytes of bodies that are compressed for readers that accept it (spec § 12.4)."""
@@ -174,7 +174,7 @@ async def sliced(pieces: Iterator[str], time_slices: TimeSlices, peer: str) -> A
 
 
 def _take(pieces: Iterator[str], parts: list[str], room: int, over: Callable[[], bool]) -> tuple[bool, int]:
-    """Collect pieces until room or slice is used up; returns whether there may be more, and the room left."""
+    """Collect pieces until room or slice is used up; returns if there may be more, and the remaining room."""
     for piece in pieces:
         parts.append(piece)
         room -= len(piece)
@@ -228,7 +228,7 @@ async def send(
         response = web.StreamResponse(headers=headers)
         compressed = accepts_gzip(request.headers.get("Accept-Encoding", ""))
         if request.method == "HEAD":
-            # Only set the header here: aiohttp's compressor would write its trailer after the headers.
+            # Only set the header here, as aiohttp's compressor would write its trailer after the headers.
             if compressed:
                 response.headers["Content-Encoding"] = "gzip"
             await response.prepare(request)
@@ -298,7 +298,7 @@ async def while_allowed(
 
 
 def _less(_: Caller, __: str) -> str:
-    """The reason for ending the stream of a reader who could see everything: see `Opening.needs`."""
+    """The reason for ending the stream of a reader who was allowed to see everything (`Opening.needs`)."""
     return "may not see all of this"
 
 
@@ -321,7 +321,7 @@ async def send_rest(
 
 
 def _cut_off(request: web.Request) -> None:
-    """End the connection at once, and drop the kernel's send buffer."""
+    """End the connection immediately, and drop the kernel's send buffer."""
     if request.transport is not None:
         connection = request.transport.get_extra_info("socket")
         if connection is not None:
@@ -358,7 +358,7 @@ class _Making(Generic[T]):
 class Together(Generic[T]):
     """Computes a result once for all concurrent callers, and caches the latest results while they are fresh.
 
-    A result is computed in a task of its own, which does not end with its first caller.
+    A result is computed in a separate task, which continues if the first caller disconnects.
     """
 
     def __init__(self, most: int = 16) -> None:

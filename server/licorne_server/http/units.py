@@ -164,7 +164,7 @@ def rm_asked(request: web.Request) -> str:
 
 
 def partition_named(views: Views, name: str) -> PartitionName:
-    """The partition of a path; a bare name means the partition of the first RM that has one of that name.
+    """The partition of a path; a bare name means the first RM's partition of that name.
 
     Raises:
         NotFound: the partition is unknown; the text says so if no RM has registered.
@@ -223,7 +223,7 @@ Merge = Callable[[web.Request, JsonObject | Rows | Verbatim], Awaitable[JsonObje
 def in_slice(read: Read, merge: Merge | None = None) -> Handler:
     """The handler of a read. The first step of the read may be long, so it runs in a time slice.
 
-    `merge` adds the parts of other members, if the answer has some.
+    `merge` adds the parts of other members, if the answer has such parts.
     """
 
     async def handler(request: web.Request) -> web.StreamResponse:

@@ -66,7 +66,7 @@ def raise_file_limit() -> None:
 
 
 IPV6_PREFIX = 64
-"""Leading bits of an IPv6 address that identify a host, which may own the whole network."""
+"""Number of leading bits of an IPv6 address that identify a host: a host may own the whole network."""
 
 
 def host_of(peer: str) -> str:
@@ -89,7 +89,7 @@ def peer_of(host: str) -> str:
 
 
 RESERVED_PART = 8
-"""Divisor of the maximum number of RMs; the result is the number that one peer leaves to others."""
+"""Divisor of the maximum number of RMs; the quotient is the number that one peer has to leave to others."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

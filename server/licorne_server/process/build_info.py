@@ -36,8 +36,8 @@ class BuildInfo:
 def build_info() -> BuildInfo:
     """The build of this process.
 
-    All modules are compiled together, so `schema` shows the form of all. Benches also run this function with
-    the packages of older checkouts, which have `schema` too.
+    All modules are compiled together, so the form of `schema` is the form of all. Benches also run this
+    function with the packages of older checkouts, which have `schema` too.
     """
     return BuildInfo(
         version=version("licorne-server"),
@@ -53,6 +53,6 @@ def _is_optimized() -> bool:
     Profile-guided optimization is no criterion: Debian uses it without naming it in the options.
     """
     flags = sysconfig.get_config_var("CFLAGS")
-    # The last of several levels applies. On Windows there are no flags.
+    # Only the last of several levels applies. On Windows there are no flags.
     levels = [flag for flag in str(flags).split() if flag.startswith("-O")]
     return not hasattr(sys, "gettotalrefcount") and (flags is None or levels[-1:] in (["-O2"], ["-O3"]))

@@ -25,7 +25,7 @@ class Clock(Protocol):
         ...
 
     async def wait(self, until: float | None, event: asyncio.Event) -> None:
-        """Return once the event is set or the time `until` is reached; with None, once the event is set.
+        """Return once the event is set or the time `until` is reached; None waits only for the event.
 
         The clock may set the event, and may return early: the caller has to read the time again.
         """
@@ -69,7 +69,7 @@ class Periodic(ABC):
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Start the task, which waits for its first time of work."""
+        """Start the task, which first waits until its work is due."""
         self._task = asyncio.get_running_loop().create_task(self._run(), name=self._name)
 
     async def stop(self) -> None:
@@ -93,7 +93,7 @@ class Periodic(ABC):
         try:
             return await self._work()
         except Exception:
-            # Logging may fail as well: the task continues nevertheless.
+            # Logging may fail as well; even then the task continues.
             try:
                 log.exception("periodic work failed", task=self._name)
             except Exception:

@@ -73,7 +73,7 @@ class Coordination:
 
     @property
     def on_one_host(self) -> bool:
-        """True for a worker: it shares its ports with others, and also listens on Unix sockets."""
+        """True for a worker, which shares its ports with other workers and also listens on a Unix socket."""
         return self.backend == "local"
 
     @property

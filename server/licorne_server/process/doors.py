@@ -1,13 +1,13 @@
 """Checks whether the addresses of a server still accept connections and answer.
 
-A fault of a library may close an address while open connections continue, so that only new clients
-notice. The watchdog connects to each address as any client would, from its own thread.
+A fault of a library may close an address while open connections continue, so that only new clients are
+affected. The watchdog connects to each address as any client would, from its own thread.
 
 An address counts as shut if it refuses connections, or accepts them and sends nothing. Events that may have
 another cause are no evidence: a full backlog, no descriptor left, no answer while the loop is stalled
 (`watchdog.py` has a limit for that). The silence of an address that has never answered is no evidence either,
 as a firewall may be in between. Refused connections count even if the address has never answered, because an
-attacker may shut every new server at once. Connections that another machine refuses do not count.
+attacker may shut every new server immediately. Connections that another machine refuses do not count.
 """
 
 import errno
@@ -63,7 +63,7 @@ class Door:
         self._rest = 0.0
         self._asking = 0.0
         self.has_answered = False
-        # Seconds of refusals and of silence since the last answer.
+        # Seconds of refusals, and seconds of silence, since the last answer.
         self._refused = 0.0
         self._silent = 0.0
 
@@ -83,7 +83,7 @@ class Door:
             if self._is_here():
                 self._refused += self._asking + elapsed
             self._leave(0.0)
-        except OSError:  # no descriptor, no route: no evidence
+        except OSError:  # without a descriptor or a route nothing is known about the address
             self._leave(REST_SECONDS)
         return self._reason()
 
@@ -109,7 +109,7 @@ class Door:
         except (BrokenPipeError, ConnectionResetError):
             came = b""
         self._heard += came
-        # A closed connection was accepted first: a server with too many connections closes new ones.
+        # A closed connection counts as an answer: a server with too many connections closes new ones.
         return not came or self._answered(self._heard)
 
     def _wait(self, elapsed: float) -> None:

@@ -24,7 +24,7 @@ PAUSE_FACTOR = 3.0
 """Length of the pause after a slice while the engine is busy, in lengths of the slice."""
 
 OVERRUN = 2.0
-"""Multiple of its length beyond which a slice is followed by a pause even if the engine is idle."""
+"""A slice that takes more than this multiple of its planned length is followed by a pause in any case."""
 
 SHOWN_FRAMES = 4
 """Maximum number of a reader's functions that the log names."""
@@ -95,7 +95,7 @@ class RoundRobin(Generic[K, T]):
 
 
 class PeerQuota:
-    """A bounded number of places, with a bound for each peer."""
+    """A bounded number of places for all peers together, with a bound for each peer."""
 
     total: int
     each: int
@@ -150,7 +150,7 @@ class Turns:
             await turn
         except asyncio.CancelledError:
             if turn.done() and not turn.cancelled() and turn.exception() is None:
-                # The caller got the turn, but was cancelled: pass the turn on.
+                # The caller was cancelled after it had got the turn, so pass the turn on.
                 self.pass_on()
             else:
                 self._waiting.remove(peer, turn)
@@ -178,13 +178,13 @@ class Turns:
 class FairLock:
     """A lock that peers take in turn, with a bounded queue.
 
-    A waiting caller that is cancelled leaves the queue at once, which frees its place.
+    A waiting caller that is cancelled leaves the queue immediately, which frees its place.
     """
 
     def __init__(
         self, what: str, reason: str, total: int, each: int | None = None, retry_after: float = 0.0
     ) -> None:
-        """A refusal names the waiting items by `what`, in the plural; `reason` is its code.
+        """A refusal names the waiting items by `what`, in the plural; `reason` is the code of the refusal.
 
         The queue has `total` places, of which each peer may take `each`; None means no bound for a single
         peer. If `retry_after` is not 0, a refused caller is advised to retry after that number of seconds.
@@ -270,7 +270,7 @@ class TimeSlices:
         self._turn_seconds = turn
         # The end of the last slice.
         self._ended = perf_counter()
-        # A turn includes the slice and the pause after it.
+        # A turn lasts from the beginning of a slice to the end of the pause after it.
         self._turns = Turns()
         # Seconds of pause that are still owed.
         self._debt = 0.0
@@ -284,7 +284,7 @@ class TimeSlices:
         `more` is the later use of the loop for the result, such as sending it, in seconds. Work that cannot
         be split into slices is done as a `whole`. A pause follows in any case, as after a slice of more than
         `OVERRUN` times its length, because the busy flag is outdated by then. Nothing may be awaited inside.
-        Failed work counts too. The pause delays the next caller, so no caller can avoid it by disconnecting.
+        Failed work counts too. The pause delays the next caller: disconnecting does not avoid it.
         """
         await self._turns.wait(peer)
         begin = perf_counter()
@@ -300,7 +300,7 @@ class TimeSlices:
             if pause:
                 asyncio.get_running_loop().call_later(pause, self._turns.pass_on)
             else:
-                # All other tasks run once before the next reader.
+                # All other tasks of the loop run once before the next reader.
                 try:
                     await asyncio.sleep(0)
                 finally:
@@ -321,7 +321,7 @@ class TimeSlices:
         """Seconds of pause due after a slice of `spent` seconds; `always` even if the engine is idle."""
         if always or self._busy():
             self._debt += spent * PAUSE_FACTOR
-        # A shorter pause is added to the next one: the loop's timer is too coarse for it.
+        # A shorter pause is added to the next pause, as the loop's timer is too coarse for it.
         if self._debt < SLICE_SECONDS:
             return 0.0
         pause, self._debt = self._debt, 0.0
@@ -329,7 +329,7 @@ class TimeSlices:
 
 
 def refusing(what: str, reason: str) -> Refusal:
-    """Make a refusal of calls: `what` names the users of the places, in the plural; `reason` is its code."""
+    """Make a refusal of calls: `what` names the users of the places, in the plural; `reason` is the code."""
 
     def refusal(most: int, peer: str) -> CallError:
         return exhausted(f"{what}: at most {most}{' of one peer' if peer else ''}", reason)

@@ -33,7 +33,7 @@ class FolderLock:
         return True
 
     def check(self) -> None:
-        """Refuse a directory that has replaced the locked one, as another server may use it.
+        """Refuse a directory that has replaced the locked directory, as another server may use it.
 
         Raises:
             OSError: the directory was removed or replaced; nothing may be written.

@@ -50,7 +50,7 @@ def _is_of_grpc(callback: Callable[..., Any]) -> bool:
 
 
 def _serve_drained(wakes: socket.socket, serve: Callable[[], Any]) -> None:
-    """Read all bytes but the one that `serve` reads, then call `serve`."""
+    """Read all bytes except the one that `serve` reads, then call `serve`."""
     waiting: int = struct.unpack("i", fcntl.ioctl(wakes, termios.FIONREAD, bytes(_INT)))[0]
     if waiting > 1:
         wakes.recv(waiting - 1)
@@ -137,8 +137,8 @@ NEVER = 2**31 - 1
 
 SWITCH_SECONDS = 0.0001
 """Seconds for which the loop waits for a computing thread, such as the parser of configurations. It waits
-after each system call, several times for one allocation, and once for each incoming message: the
-interpreter's default of 5 ms would add up to a tenth of a second, and half a millisecond up to 20 ms.
+after each system call, which is several times per allocation and once per incoming message: the interpreter's
+default of 5 ms would add up to a tenth of a second, and half a millisecond would add up to 20 ms.
 """
 
 QUIET_SECONDS = 30.0
@@ -149,11 +149,11 @@ SHORT_SECONDS = 0.02
 """Maximum estimated seconds of a pass that is made regularly, even while RMs wait."""
 
 MOST_PRECISE = 10_000
-"""Number of memory blocks below which the duration of a pass does not show the time per block."""
+"""Number of memory blocks below which the duration of a pass does not give the time per block."""
 
 
 class Collector:
-    """Makes full passes of garbage collection: short ones by a timer, long ones in idle moments only."""
+    """Makes full passes of garbage collection: short passes by a timer, long passes only in idle moments."""
 
     def __init__(
         self,
@@ -170,7 +170,7 @@ class Collector:
         self._quiet = quiet
         self._last_pass = 0.0
         self._last_work = 0
-        # Blocks of memory allocated at start-up, and seconds of a pass per later block.
+        # Blocks of memory allocated at start-up; seconds of a pass per block allocated later.
         self._exempt = 0
         self._block_seconds = 0.0
         self.passes = 0

@@ -60,7 +60,7 @@ class Drops:
         return untold
 
     def put_back(self, dropped: Dropped) -> None:
-        """Return drops to the list of unlogged ones, because logging them has failed."""
+        """Return drops to the list of unlogged drops, because logging them has failed."""
         with self._lock:
             self._untold[dropped.kind, dropped.reason] += dropped.number
 

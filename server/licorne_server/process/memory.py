@@ -24,7 +24,7 @@ INTERVAL = 0.25
 """Seconds between two measurements."""
 
 MARGIN = 8
-"""Divisor of the limit: when it is exceeded by this part, existing work is refused too."""
+"""Divisor of the limit: once usage exceeds the limit by the quotient, existing RMs are refused too."""
 
 ENOUGH_PERCENT = 95
 """Percentage of the limit below which all work is accepted again. With 100 the level could change with every
@@ -43,8 +43,8 @@ COPY_BYTES = 16 * 1024 * 1024
 """Minimum number of bytes estimated for a copy of the process; a small copy took 5 MiB."""
 
 COPY_PERCENT = 150
-"""Memory of a copy that plans for an RM, in percent of the RM's estimate; at most half of the process. With
-20,000 to 100,000 asks 60 to 110 % were measured.
+"""Memory of a copy that plans for an RM, in percent of the RM's estimate; at most half of the process. For
+20,000 to 100,000 asks, 60 to 110 % were measured.
 """
 
 
@@ -191,7 +191,7 @@ class Memory:
         """The reason why the process must not be copied; empty if there is room.
 
         `reckoned` is the core's estimate for the RM of the copy, in bytes. The copy shares all pages until
-        one of the two processes writes. Even reading writes, as Python counts references, so all pages of the
+        one of the two processes writes. As Python counts references, even reading writes: so all pages of the
         RM are duplicated.
         """
         if self._reason:

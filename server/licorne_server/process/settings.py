@@ -41,7 +41,7 @@ TRANSPORTS = (AUTO, GRPC, *WHEELS)
 
 
 def served_by(setting: str) -> str:
-    """The transport that serves gRPC: that of the setting, or `GRPC` if it is not installed."""
+    """The transport that serves gRPC: the one in the setting, or `GRPC` if that is not installed."""
     if setting == GRPC:
         return GRPC
     return next((name for name, wheel in WHEELS.items() if find_spec(wheel) is not None), GRPC)
@@ -161,7 +161,7 @@ class Settings:
     listen: Address = Address(host="127.0.0.1", port=7070)
     http: Address | None = Address(host="127.0.0.1", port=9080)
     metrics: Address | None = None
-    """Separate address for metrics and probes; None for none."""
+    """Separate address for metrics and probes; None for no such address."""
     default_config: Configuration | None = None
     """The queue configuration of RMs that register without one; None for the built-in one."""
     config_file: Path | None = None
@@ -180,7 +180,7 @@ class Settings:
     insecure: bool = False
     """Serve without TLS on addresses that others can reach."""
     http_insecure: bool = False
-    """Serve HTTP without TLS, whatever gRPC uses, even on an address that others can reach."""
+    """Serve HTTP without TLS, even if gRPC has TLS, and even on an address that others can reach."""
     metrics_insecure: bool = False
     """Serve `metrics` without TLS even on an address that others can reach; loopback never has TLS."""
     cors_origins: frozenset[str] = frozenset()

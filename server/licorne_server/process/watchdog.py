@@ -1,12 +1,12 @@
 """Detection, from a separate thread, of stalls of loop and engine, and of addresses that are shut.
 
 The event loop serves the probes. If the loop stalls, probes get no answer, which a supervisor treats as a
-failure. If only the engine stalls, or has ended, probes answer with the reason. If the stall lasts for twice
+failure. If only the engine stalls, or has ended, probes answer with the reason. If a stall lasts for twice
 the limit, the process ends with an error. An address that is shut (`doors.py`) fails the probes, and the
-server stops at once: only a restart opens it again.
+server stops immediately: only a restart opens it again.
 
-Time is counted in checks of the watchdog. Between two checks at most twice the usual interval counts,
-so that a pause of the whole process is not mistaken for a stall of the server.
+Time is counted in checks of the watchdog. Between two checks at most twice the usual interval counts, so that
+a pause of the whole process is not mistaken for a stall of the server.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from licorne_server.process.doors import Door
 log = structlog.get_logger("core.watchdog")
 
 LOOKS = 10
-"""Checks within the limit; at least one a second."""
+"""Number of checks within the limit of a stall; there is at least one check a second."""
 
 MAX_INTERVAL = 1.0
 STOP_SECONDS = 30.0
@@ -81,8 +81,8 @@ class Watchdog:
     ) -> None:
         """Allow stalls of `limit` seconds; 0 for no limit.
 
-        `end` is called with the reason and an exit code, in the watchdog's thread, if the process has
-        to end at once.
+        `end` is called with the reason and an exit code, in the watchdog's thread, if the process has to end
+        immediately.
         """
         self.exit_code = FAILED
         self._doors = doors
@@ -94,10 +94,10 @@ class Watchdog:
         self._limit = limit or inf
         self._end = end
         self._interval = min(self._limit / LOOKS, MAX_INTERVAL)
-        # Whether the loop has called back since the last check, and the engine's rounds at that check.
+        # True if the loop has called back since the last check; then, the engine's rounds at that check.
         self._answered = True
         self._rounds = -1
-        # Seconds without progress, of the loop and of the engine.
+        # Seconds without progress, of the loop and then of the engine.
         self._loop_still = 0.0
         self._engine_still = 0.0
         self._since_failure = 0.0
@@ -123,7 +123,7 @@ class Watchdog:
         self._look_at_loop(counted)
         self._look_at_engine(counted)
         self._judge(max(self._loop_still, self._engine_still))
-        # A stalled loop answers no probe, which counts as a stall and not as a shut address.
+        # A stalled loop answers no probe; this counts as a stall, and not as a shut address.
         self._look_at_doors(0.0 if self._loop_still else counted)
         if self._server.failed.is_set():
             self._since_failure += counted

@@ -31,13 +31,13 @@ log = structlog.get_logger("core.accounting")
 T = TypeVar("T")
 
 PREFIX = "accounting/"
-"""Prefix of all documents; the number of the worker follows, then that of the day."""
+"""Prefix of the keys of all documents; the number of the worker follows, and then the day."""
 
 AT_ONCE = 8
 """Number of documents that are read at the same time."""
 
 DAY = 24 * HOUR
-"""Seconds that a document covers: with one for each hour, many workers would have too many documents."""
+"""Seconds that a document covers: with a document for each hour, many workers would have too many."""
 
 
 class StoredHours:
@@ -168,7 +168,7 @@ class _DocumentRow(NamedTuple):
     ended: Count
     preempted: Count
     passing: dict[str, int] = {}  # noqa: RUF012 - never changed
-    """Missing in a row that has no such hours."""
+    """Missing in a row without usage that passed claims."""
 
 
 def _line(hour: int, place: HoursOwner, row: HoursRow) -> bytes:
@@ -207,7 +207,7 @@ PEER = "accounting"
 
 
 class Accounting(Periodic):
-    """Resource-hours by hour; stored ones survive the server."""
+    """Resource-hours by hour; stored hours survive the server."""
 
     def __init__(
         self, views: Views, clock: Clock, time_slices: TimeSlices, stored: StoredHours | None
@@ -234,7 +234,7 @@ class Accounting(Periodic):
         self.start()
 
     async def end(self) -> None:
-        """Account for the last time, and write."""
+        """Account for the last time, and write the hours."""
         await self.stop()
         if self._is_begun:
             await self.flush()
@@ -242,7 +242,7 @@ class Accounting(Periodic):
     async def _work(self) -> float:
         await self.flush()
         now = self._clock.now()
-        # Usage is flushed at the end of each hour, so that it never has to be divided between two hours.
+        # Usage is flushed at the end of each hour, so that it need not be divided between two hours.
         return min(now + FLUSH_SECONDS, (now // HOUR + 1) * HOUR)
 
     async def present(self) -> Hours:

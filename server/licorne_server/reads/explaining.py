@@ -130,7 +130,7 @@ def _add_quota(message: pb.Check, check: LimitCheck | QueueCheck) -> None:
 
 
 def _add_size(message: pb.Check, check: SizeCheck) -> None:
-    """Add, for each type, the largest amount that asks request, and the smallest of the maxima."""
+    """Add, for each type, the largest amount that is requested, and the smallest maximum."""
     message.kind = "size"
     for bound in check.bounds:
         for name, value in bound.most.items():

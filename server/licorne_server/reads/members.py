@@ -28,7 +28,7 @@ from licorne_server.wire.items import parse
 log = structlog.get_logger("core.http.members")
 
 MISSING = "Licorne-Missing-Members"
-"""Header of an answer, with the members whose part is missing."""
+"""Header of an answer, with the names of the members whose part is missing."""
 
 OK = 200
 
@@ -52,7 +52,7 @@ MAX_REQUESTS_OF_PEER = 64
 """Maximum number of concurrent requests that wait for other members: in total, and of one peer."""
 
 MAX_MERGES = 4
-"""Maximum number of merged answers that are collected at the same time; further ones wait."""
+"""Maximum number of merged answers that are collected at the same time; further requests wait."""
 
 T = TypeVar("T")
 
@@ -172,7 +172,7 @@ class Members:
         Raises:
             Unreachable: the member does not answer in time.
         """
-        # A path may contain raw bytes, which need not even be UTF-8.
+        # A path may contain raw bytes, which may not even be UTF-8.
         path = quote(path, safe=string.punctuation, errors="surrogateescape")
         asked = pb.ReadRequest(method=method, path=path, headers=headers)
         async with AsyncExitStack() as stack:

@@ -88,7 +88,7 @@ async def filled(page: Page[T, R], slices: Slices) -> Page[T, R]:
 
 
 def queues_after(views: Views, partition: PartitionName, path: str) -> Iterator[QueueReport | None]:
-    """The queues that follow a path, or all for the empty path: parents first, then by name.
+    """The queues after a path, or all queues for the empty path: parents first, then by name.
 
     The queue of that path may have been removed. Each queue is read when it is reached. None marks a possible
     pause of the reader.
@@ -139,7 +139,7 @@ _Place = tuple[str, float, str, str]
 def reservations_after(
     views: Views, partition: PartitionName, token: str
 ) -> Iterator[ReservationReport | None]:
-    """The reservations after the one named by a token, or all for an empty token.
+    """The reservations after the one that a token names, or all reservations for an empty token.
 
     That reservation may have ended.
 

@@ -56,7 +56,7 @@ class _Sum:
     most: int = 0
 
     def show(self, app_id: str, key: str, asks: int) -> None:
-        """Offer an example from a group of `asks` asks; the largest group provides the example."""
+        """Offer an ask of a group of `asks` asks as the example; the ask of the largest group is used."""
         if asks > self.most:
             self.most, self.example = asks, (app_id, key)
 
@@ -141,7 +141,7 @@ async def summed_reasons(
 
 
 def merged_reasons(_: Any, answers: Sequence[pb.ListReasonsResponse]) -> pb.ListReasonsResponse:
-    """All members' answers merged, with the time of the oldest."""
+    """All members' answers merged, with the time of the oldest answer."""
     whole = ReasonSum()
     for answer in answers:
         whole.add_answer(answer)
@@ -149,7 +149,7 @@ def merged_reasons(_: Any, answers: Sequence[pb.ListReasonsResponse]) -> pb.List
 
 
 def reason_to_wait(views: Views, partition: PartitionName, name: AppId, app: AppReport) -> str:
-    """The message of the application, or else code and text of the check that blocks its first ask."""
+    """The application's message, or else the code and text of the check that blocks its first ask."""
     if app.message or not app.pending_count:
         return app.message
     first = views.first_obstacle(partition, name)

@@ -45,8 +45,8 @@ def filled(
 ) -> Callable[[R], M]:
     """Make the function that turns a report into a message; `names` has sources with other names.
 
-    A field mapped to None is filled by the caller. A field that the report lacks belongs to an extension that
-    is not installed.
+    If `names` maps a field to None, the caller fills it. A field that the report lacks belongs to an
+    extension that is not installed.
     """
     known, own = names or {}, types_of(report)
     sources = {item.name: known.get(item.name, item.name) for item in message.DESCRIPTOR.fields}
@@ -66,7 +66,7 @@ partition_message = filled(pb.Partition, PartitionReport)
 
 
 def _of_extensions(of: str) -> dict[str, Source]:
-    """Fields of those extensions that have reports of their own, by name."""
+    """Fields of extensions that have their own reports, by name."""
     reports: Iterable[Reports] = table(of).values()
     return {item.field: (item.field, item.unit(filled(item.message, item.report))) for item in reports}
 

@@ -40,7 +40,7 @@ class HoursOwner(NamedTuple):
 
     @property
     def others(self) -> "HoursOwner":
-        """The owner for all further usage of the partition."""
+        """The owner of all usage of the partition for which there are no further rows."""
         return HoursOwner(self.partition, OTHERS, OTHERS, "")
 
 
@@ -53,7 +53,7 @@ class HoursRow:
     preempted: int = 0
     lost: dict[str, int] = field(default_factory=dict)
     passing: dict[str, int] = field(default_factory=dict)
-    """The part of `used` by backfilled allocations."""
+    """The part of `used` by allocations that passed a claim."""
 
     def add(self, other: "HoursRow") -> None:
         """Add another row."""
@@ -174,7 +174,7 @@ class Summary:
     async def page(
         self, token: str, size: int, slices: Slices, budget: int = 0
     ) -> pb.ListResourceHoursResponse:
-        """A page of the totals after those of a token, by partition and name, encoded in time slices.
+        """The page of totals after a page token, by partition and name; it is encoded in time slices.
 
         The page also ends at `budget` bytes, see `Page`.
 
@@ -255,8 +255,8 @@ def merged_hours(
 ) -> pb.ListResourceHoursResponse:
     """A page of the totals of all members, merged from one page of each.
 
-    Rows after the end of any member's page are left for the next page. The hours of an RM that has moved
-    are spread over the members that served it.
+    Rows after the end of the shortest page are left for the next page. The hours of an RM that has moved are
+    spread over the members that served it.
     """
     ends = [end for answer in answers if (end := read_token(answer.next_page_token)) is not None]
     sums: dict[tuple[str, str], pb.ResourceHours] = {}

@@ -43,7 +43,7 @@ class Status:
     failure: str = ""
     """Reason why all scheduling has ended; empty if it has not."""
     failed: str = SERVER
-    """Concern of the failure: the server, or a listener."""
+    """What has failed: the server, or a listener. It is the `concern` of the finding."""
     stall: str = ""
     """Reason why scheduling stalls; empty if it does not."""
 
@@ -154,7 +154,7 @@ async def _no_hours() -> Hours:
 
 
 Call = Callable[[str, bytes, Caller, str], Awaitable[bytes]]
-"""Returns the response to a method, for a request, its caller, and the caller's address as gRPC writes it.
+"""Returns the response to a method and a request, for a caller with an address in gRPC's form.
 
 Raises CallError if the call fails."""
 
@@ -176,7 +176,7 @@ class Sources:
     started_time: float
     now: Callable[[], float]
     rm_state: Callable[[RmId], Awaitable[str]]
-    """Requests an RM's part of a state dump: a JSON document, which may contain an error."""
+    """Requests an RM's part of a state dump: a JSON document, which may be an error."""
     access: Access = field(default_factory=Access)
     """Rights of callers; by default everything is open to all."""
     cors_origins: frozenset[str] = frozenset()
@@ -206,8 +206,8 @@ class Sources:
     members: Members | None = None
     """The other members of the deployment; None for a server without others."""
     first_rm: Callable[[str], Awaitable[str]] = _no_rm
-    """Gives the id of the first RM, over all members, that has a partition of that bare name, or an empty
-    text; for an empty name the first RM of all. Raises CallError while a member does not answer.
+    """Returns the id of the first RM, of all members, that has a partition of this bare name; an empty name
+    means any partition. Empty if there is none. Raises CallError while a member does not answer.
     """
     worker: int = 0
     """Number of this worker; 0 for a server that is no worker."""
@@ -220,7 +220,7 @@ class Sources:
     explained: Sequence[Callable[[PartitionName, pb.ExplainResponse, float], Iterator[None]]] = ()
     """Complete the explanation of an ask, as of a time; the reader may pause at each step."""
     troubles: Callable[[], Iterable[tuple[str, str]]] = tuple
-    """Returns concern and text of each failure to read or store that was not followed by a success."""
+    """Returns concern and text of each failure to read or store, unless a later attempt has succeeded."""
     verdicts: Verdicts = field(default_factory=Verdicts)
 
 

@@ -52,7 +52,7 @@ class Finding(NamedTuple):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """The part of a finding that is the same in all examinations while it is true."""
+        """The part of a finding that is equal in all examinations while the finding is true."""
         return self.concern, self.name, self.rm_id
 
     def message(self, member: str = "") -> pb.Finding:
@@ -84,7 +84,7 @@ class Verdicts:
         self._first: dict[tuple[object, ...], float] = {}
 
     def settled(self, one: Finding, now: float) -> Finding:
-        """The finding with the time since which it is true; until it counts its severity is ok."""
+        """The finding with the time since which it is true; its severity is OK until it counts."""
         since = one.since or self._first.setdefault(one.identity, now)
         counts = one.concern in PROBED or now - since >= SETTLE_SECONDS
         return one._replace(since=since, severity=one.severity if counts else Severity.OK)
@@ -110,7 +110,7 @@ class Verdicts:
 
 
 def _bounded(found: Iterable[Finding]) -> Iterator[Finding]:
-    """The first findings of each concern, and one with the number of the others."""
+    """The first findings of each concern, and a finding with the number of the others."""
     counts, more = Counter[str](), dict[str, Finding]()
     for one in found:
         counts[one.concern] += 1
@@ -177,7 +177,7 @@ def _worst(one: pb.Finding) -> tuple[int, int]:
 
 
 def _summed(whole: pb.GetHealthResponse) -> pb.GetHealthResponse:
-    """The same answer with its findings in order and the worst severity."""
+    """The answer, with its findings in order and the worst severity."""
     worst = sorted(whole.findings, key=lambda one: (*_worst(one), one.concern))
     del whole.findings[:]
     whole.findings.extend(worst)

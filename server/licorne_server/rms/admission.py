@@ -105,17 +105,17 @@ class Admission:
         parsed = await self._thread.parse(origin, applied.text if applied else config)
         with ExitStack() as stack:
             async with self._adding:
-                # Meanwhile others may have registered, or the server may have begun to stop.
+                # Meanwhile other RMs may have registered, or the server may have begun to stop.
                 self._rms.check_open()
                 while (other := await self._in_the_way(rm_id, caller.peer)) is not None:
                     await self._eviction.replace(other)
-                # The place counts as taken from here on, because registering may take long, and others may
+                # From here on the place counts as taken, because registering may take long, and others may
                 # register meanwhile.
                 stack.enter_context(self._rms.arriving(rm_id, caller.peer))
             entry = _Entry(command, config, caller.peer, applied)
             failure = await self._run_to_completion.run(self._carry_out(entry, parsed, then))
             if failure is not None and applied is not None and _is_to_blame(failure):
-                # An unusable applied configuration refuses no RM: the RM's own configuration is used instead.
+                # An unusable applied configuration refuses no RM; the RM's own configuration is used instead.
                 parsed = await self._thread.parse(origin, config)
                 entry = entry._replace(unusable=Unusable(applied.number, _shortened(failure)))
                 failure = await self._run_to_completion.run(self._carry_out(entry, parsed, then))
@@ -162,7 +162,7 @@ class Admission:
             CallError: this server no longer owns the RM.
         """
         check_claimed(self._rms, entry.command.rm_id)
-        # Read only now, so that a reload of the default also covers the RMs that are registering.
+        # Read only now, so that RMs that are registering also get a reloaded default.
         usable = parsed or self._configurations.default.current
         command = entry.command
         after = self._configurations.after_registration(

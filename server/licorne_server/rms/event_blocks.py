@@ -61,7 +61,7 @@ class Written:
         self.encode = encode
         """Encoder of an event."""
         self._first_id = block.first_id
-        # The facts of the block. A reference to the block itself would be a cycle.
+        # The facts of the block; a reference to the block itself would be a cycle.
         self._facts = block.facts
         self._next_fact = 0
         self._data = bytearray()

@@ -27,7 +27,7 @@ BLOCK_FACTS = 512
 """Number of facts of a block; larger only for a single command with more facts."""
 
 BLOCKS_IN_MEMORY = 64
-"""Divisor of the memory bound: a block with this share of the bound is full as well."""
+"""Divisor of the memory bound: a block also counts as full once it has this share of the bound."""
 
 DROPPED_BLOCKS = 8
 """Number of blocks that are dropped at a time, so that a shrinking ring does not block the loop."""
@@ -89,7 +89,7 @@ class EventLog:
         self._blocks: list[Block | None] = []
         self._begin = 0
         self._young = 0
-        # Time of the last fact, and time until which events are retained by age without a reader.
+        # `_time`: time of the last fact. `_grows_until`: end of retention by age after the last reader left.
         self._time = 0.0
         self._grows_until = 0.0
         self._readers = 0
@@ -102,7 +102,7 @@ class EventLog:
         )
 
     def append(self, facts: Sequence[Fact], footprint: int = 0) -> None:
-        """Append facts, and drop those that have become too old.
+        """Append facts, and drop facts that have become too old.
 
         `footprint` is the estimated memory of their asks in bytes.
         """
@@ -238,7 +238,7 @@ class EventLog:
         self._blocks[self._begin] = None
         self._begin += 1
         self.memory -= block.size
-        # The encodings refer to the facts of the block, which would not be freed.
+        # The encodings refer to the facts of the block, which would otherwise not be freed.
         for written in block.forms.values():
             del self._written[written]
         block.forms.clear()

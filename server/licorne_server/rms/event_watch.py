@@ -14,7 +14,7 @@ from licorne_server.rms.event_blocks import Encode
 from licorne_server.rms.event_log import Ending, EventLog
 
 GATHER_SECONDS = 0.02
-"""Seconds for which events are gathered after a batch with all events. A later event is sent at once."""
+"""Seconds for which events are gathered after a complete batch; a later event is sent immediately."""
 
 BATCH_EVENTS = 4_000
 BATCH_BYTES = 256 * 1024
@@ -25,7 +25,7 @@ its slice."""
 
 
 class Overtaken(Exception):
-    """The next event of the reader was dropped; `next_id` is the oldest one in the log."""
+    """The next event of the reader was dropped; `next_id` is the id of the oldest event in the log."""
 
     def __init__(self, next_id: int) -> None:
         """Reading can continue from `next_id`."""
@@ -91,7 +91,7 @@ class Watch:
             await asyncio.sleep(self._gather_until - loop.time())
         await self.arrival()
         first_id = next_id = self.next_id
-        # Events that arrive meanwhile are for the next message: a message must not wait until it is full.
+        # Events that arrive meanwhile are for the next message, as a message must not wait until it is full.
         stop, room = min(first_id + count, self._log.next_id), size
         parts: list[bytes] = []
         while next_id < stop and room > 0:

@@ -54,7 +54,7 @@ class Eviction(Periodic):
             super().start()
 
     async def longest_gone(self, wanted: Callable[[Rm], bool]) -> Rm | None:
-        """The RM gone for the longest time, among those that `wanted` accepts and that may be evicted.
+        """The RM gone for the longest time, of the RMs that `wanted` accepts and that may be evicted.
 
         RMs without books are first. Running allocations are counted RM by RM; other tasks may run in between.
         """
@@ -126,7 +126,7 @@ class Eviction(Periodic):
     def _has_running(self, rm: Rm) -> bool:
         """True if allocations are booked.
 
-        The sums of the queues show it at once. Only allocations without resources have to be counted.
+        The sums of the queues show it immediately. Only allocations without resources have to be counted.
         """
         try:
             for name in self._views.rm(rm.rm_id).partitions:

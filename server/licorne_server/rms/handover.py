@@ -1,4 +1,4 @@
-"""The end of service for RMs: at once after the loss of an RM, gracefully on a handover or a stop.
+"""The end of service for RMs: immediately after the loss of an RM, gracefully on a handover or a stop.
 
 The RM connects to another member, registers and replays there, so no state is transferred.
 """
@@ -40,7 +40,7 @@ class Handover:
             self._engine.may_decide = ownership.may_decide
 
     async def lost(self, rm_id: RmId, reason: str) -> None:
-        """End the RM's streams at once, then drop its books. See `Ownership.on_lost`."""
+        """End the RM's streams immediately, then drop its books. See `Ownership.on_lost`."""
         rm = self._rms.find(rm_id)
         if rm is not None:
             rm.end_streams(unavailable(reason, self._retry_after))

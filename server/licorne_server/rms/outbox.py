@@ -1,7 +1,7 @@
 """The outbox of one RM: bounded, in order, and joined into larger messages.
 
-A message on an idle stream is sent at once. During a write further messages queue, and consecutive messages
-of one kind are joined into one. So messages grow with the load.
+A message on an idle stream is sent immediately. During a write further messages queue, and consecutive
+messages of one kind are joined into one. So messages grow with the load.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ ENTRY_COST = 256
 
 
 class Batch(NamedTuple):
-    """Messages of one kind that are sent as one."""
+    """Messages of one kind that are sent as one message."""
 
     kind: Kind
     data: bytes
@@ -80,14 +80,14 @@ class Outbox:
         self._waited = waited or Histogram(WAITS)
         self._on_hold = on_hold
         self._bounds = bounds
-        # As long as the size in bytes is below this, no added message exceeds a bound.
+        # Size in bytes below which an added message exceeds no bound.
         self._much = min(bounds.high, bounds.cap)
         # Position of the last message that was added.
         self._order = 0
         # The queued messages, each with its position.
         self._lanes: dict[Kind, _Lane] = {kind: deque() for kind in _LANES.values()}
         self._sent: deque[Sent] = deque()
-        # Bytes of the messages that wait, and of those that are not acknowledged.
+        # Bytes of messages that wait; bytes of messages that are not acknowledged.
         self._waiting = 0
         self._unacknowledged = 0
         # The argument of the last call of `on_hold`.
@@ -168,7 +168,7 @@ class Outbox:
             filled.set()
 
     def peek(self, kinds: Sequence[Kind]) -> Batch | None:
-        """The next message of any of these kinds, joined with those behind it; all remain in the outbox."""
+        """The next message of any of these kinds, joined with later ones; all remain in the outbox."""
         lane = self._first(kinds) if self._waiting else None
         if lane is None:
             return None
@@ -222,7 +222,7 @@ class Outbox:
         return [sent for sent in self._sent if sent.number > number]
 
     def clear(self) -> None:
-        """Drop all messages, as after a new registration."""
+        """Drop all messages, for example after a new registration."""
         for lane in self._lanes.values():
             lane.clear()
         self._sent.clear()

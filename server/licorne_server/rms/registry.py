@@ -50,7 +50,7 @@ log = structlog.get_logger("core.rms")
 DRAINING = "the server is about to stop"
 
 MAX_WAITING = 16
-"""Maximum number of registrations, updates and streams of one RM that wait for the running one."""
+"""Maximum number of registrations, updates and streams of one RM that wait until the RM's lock is free."""
 
 
 class Rms:
@@ -91,7 +91,7 @@ class Rms:
         # The peers of the running registrations, by RM.
         self._arriving: dict[RmId, str] = {}
         self.claims: Counter[RmId] = Counter()
-        """Number of running calls that need the claim of an RM, by RM; until they end it is not given up."""
+        """By RM: number of running calls that need its claim; the claim is kept until they end."""
         # By RM: the last message for a session that a registration is replacing.
         self._farewells: dict[str, CallError] = {}
         self._locks: WeakValueDictionary[str, FairLock] = WeakValueDictionary()
@@ -100,7 +100,7 @@ class Rms:
         self.on_extra = self.on_forgotten = _ignore
 
     def pace(self) -> Pace:
-        """The rate control for reading one message: large ones take turns."""
+        """The rate control for reading one message; large messages take turns."""
         return Pace(self._gate)
 
     def all(self) -> list[Rm]:
@@ -128,8 +128,8 @@ class Rms:
         """Suspend requests on the RM's streams of `si.v1` while it is registered again.
 
         These streams outlive a registration. Requests that arrive meanwhile count for the new registration;
-        if it is refused they count for the old one, and nothing is lost. The stream of a session ends with
-        `farewell` when the new registration comes into force.
+        if that is refused, they count for the old registration, and nothing is lost. The stream of a session
+        ends with `farewell` when the new registration comes into force.
         """
         rm = self.find(rm_id)
         if rm is not None:
@@ -207,7 +207,7 @@ class Rms:
         """Put the messages for effects into the outboxes of their RMs."""
         for effect in effects:
             if isinstance(effect, AllocationsMade):
-                # Allocations are first, because most effects are allocations.
+                # Allocations are handled first, because most effects are allocations.
                 rm = self._rms.get(effect.rm_id)
                 if rm is not None:
                     for payload in made(effect, rm.encoder):

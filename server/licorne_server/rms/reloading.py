@@ -36,7 +36,7 @@ from licorne_server.wire.errors import CallError, Defect, failed_precondition
 log = structlog.get_logger("core.configurations.reloading")
 
 MAX_WAITING = 16
-"""Maximum number of reloads that wait for the running one."""
+"""Maximum number of reloads that wait for the running reload."""
 
 ORIGIN = Origin("the server", "the default configuration")
 

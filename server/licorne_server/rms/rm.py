@@ -119,7 +119,7 @@ class Session:
     token: str
     """Secret that entitles its bearer to resume the session."""
     awaits_replay: bool
-    """True until the RM's replay ends; nothing is scheduled for the RM before."""
+    """True until the RM's replay ends; until then nothing is scheduled for the RM."""
     received: int
     """Number of the last request that was handled."""
     sent: int
@@ -139,8 +139,8 @@ class Session:
         self.awaits_replay = bool(instance)
         self.next_event = 0
         self.others = ()
-        # Numbers of the last request that was read from the open stream, and of the last handled one;
-        # requests in between are waiting.
+        # Number of the last request that was read from the open stream, and number of the last handled
+        # request; requests in between are waiting.
         self._read = 0
         self.received = 0
         self.sent = 0
@@ -221,12 +221,12 @@ class Rm:
     resyncs: int
     """Number of registrations after an overflow of the outbox, each with a replay."""
     settled: asyncio.Event
-    """Not set while the RM registers again: requests on its streams wait."""
+    """Cleared while the RM registers again; requests on its streams wait until it is set."""
     peer: str
     """The peer that registered the RM; the RM counts in its quota (`RmBounds`)."""
     since: float
-    """Time of the last connection or disconnection, in unix seconds; before the first one, time of the
-    registration."""
+    """Time of the last connection or disconnection, in unix seconds; the time of the registration if there
+    was none."""
 
     def __init__(
         self,

@@ -36,7 +36,7 @@ from licorne_server.wire.errors import CallError
 log = structlog.get_logger("core.rejections")
 
 MOST_LOGGED = 20
-"""Maximum number of items of one effect that have a line each; one more line counts the others."""
+"""Maximum number of items of one effect that are logged with a line each; another line counts the rest."""
 
 _LOGGED_ELSEWHERE = frozenset({grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED})
 """Status codes of refusals that authentication logs itself."""
@@ -202,7 +202,7 @@ def _log_slips(rm_id: RmId, given: Mapping[str, str]) -> None:
 
 
 def _log_ignored(rm_id: RmId, given: Mapping[str, str], ignored: list[Ignored]) -> None:
-    # Reasons are looked up only for lines that are logged, because each takes a while.
+    # Reasons are looked up only for lines that are logged, because each lookup takes a while.
     for key, logger, level in ignored[:MOST_IGNORED]:
         reason = level_problem(logger, level) if level else "it is no level"
         about = {"key": shown(key), "value": shown(given[key]), "reason": reason}

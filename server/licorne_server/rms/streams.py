@@ -36,7 +36,7 @@ FLUSH_SECONDS = 5.0
 """Seconds within which queued messages may still be written after the RM's side has ended."""
 
 GATHER_SECONDS = 0.002
-"""Seconds after a message during which the next one gathers items, while there is scheduling to do."""
+"""Seconds after a message for which the next message gathers items, while there is scheduling to do."""
 
 PASSED_GATHER_SECONDS = 0.004
 """`GATHER_SECONDS` of a call that another member passes on, whose messages are read and written twice."""
@@ -45,7 +45,7 @@ ENOUGH_ITEMS = 256
 """Number of items at which a message is sent at once."""
 
 FEW_ITEMS = 8
-"""After a message with fewer items than this, the next one is sent at once."""
+"""After a message with fewer items than this, the next message is sent immediately."""
 
 GONE = "its client has gone"
 """The usual reason for the end of a stream."""
@@ -319,7 +319,7 @@ class Entry:
     size: int
     """Size of the request in bytes."""
     time: float
-    """Time at which the request was read, in unix seconds; for joined requests, that of the first."""
+    """Time at which the request was read, in unix seconds; for joined requests, the time of the first."""
 
     def __init__(
         self,
@@ -350,7 +350,7 @@ class Intake:
         self._waiting: deque[Entry] = deque()
         self._size = 0
         self._ended = False
-        # Times at which the last requests arrived, in the loop's time, and the time of the first queued one.
+        # Times at which the last requests arrived, in the loop's time; the time of the first queued request.
         self._loop = asyncio.get_running_loop()
         self._came: deque[float] = deque([-inf] * CLOSE, CLOSE)
         self._since = 0.0
@@ -421,7 +421,7 @@ class Intake:
             await asyncio.sleep(pause)
 
     def _joined(self, first: Entry, request: Split) -> Entry:
-        """Join the following entries to the first one, which gets the number of the last one."""
+        """Join the following entries to the first entry, which gets the number of the last entry."""
         # The first field of a request has additions, and the others have removals.
         additions = next(iter(request.items.values()))
         while self._joins(first.kind, request.total, removes=len(additions) < request.total):

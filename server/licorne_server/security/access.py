@@ -215,10 +215,9 @@ class Access:
     ) -> None:
         """`identities` has the certificate names that may act for an RM, by rmID.
 
-        Other RMs need a certificate in their own name. `operators` may see and configure every RM,
-        `viewers` may see them. Certificates are checked only if `enforced`. With `tokens` every
-        caller must have one of them; if certificates are checked, they replace a certificate over
-        HTTPS.
+        RMs that it does not name need a certificate in their own name. `operators` may see and configure
+        every RM, `viewers` may see every RM. Certificates are checked only if `enforced`. With `tokens` every
+        caller must have a token; if certificates are checked, a token replaces a certificate only over HTTPS.
         """
         self._certificates = enforced
         self._tokens = tokens
@@ -368,7 +367,7 @@ class Access:
         return self._roles.own_rms(caller)
 
     def _check(self, context: Any, right: Right, subject: str) -> None:
-        """Refuse a caller without a right to a subject, which an open stream needs until it ends."""
+        """Refuse a caller without a right to a subject. An open stream needs the right until it ends."""
         caller = self.caller(context)
         denied = right(caller, subject)
         if denied:

@@ -2,7 +2,7 @@
 
 gRPC closes connections that are idle or do not finish their handshake, and limits streams. It does not bound
 frames that belong to no message: SETTINGS, PING, WINDOW_UPDATE, frames of unknown kinds, streams that are
-opened and reset. It does not prevent one host from occupying all connections either. So the kernel's count of
+opened and reset. Nor does it prevent one host from occupying all connections. So the kernel's count of
 received bytes is compared, up to ten times a second, with the bytes explained by the calls of a connection. A
 connection that has received far more is cut. Answers to PING, SETTINGS and calls of unknown methods never
 reach Python either. gRPC does not always apply its `max_ping_strikes` to a PING flood: while it writes
@@ -54,7 +54,7 @@ STRANGER_ANSWERS = 128 * 1024
 its first message takes at most a tenth of this."""
 
 CALLER_BYTES = 16 * 1024 * 1024
-"""Maximum unexplained bytes of any other connection: incomplete messages, and one of refused size."""
+"""Maximum unexplained bytes of any other connection: incomplete messages, and a message of refused size."""
 
 STREAM_BYTES = MAX_MESSAGE_BYTES
 """Additional bytes for each stream of an RM: one message may arrive while another is read."""
@@ -72,7 +72,7 @@ FORGIVEN_RESETS = 32
 """Cancelled calls that are forgiven each second."""
 
 CROWDED = 7 / 8
-"""Share of all connections above which connections without calls are cut, from the host with the most."""
+"""Share of all connections above which connections without calls are cut, of the host with the most."""
 
 ROOMY = 3 / 4
 """Share of all connections that remain after such a cut."""
@@ -151,8 +151,8 @@ class CountedConnection:
     def judge(self, received: int, seconds: float, answered: int = 0) -> str:
         """The reason to cut the connection, or an empty text.
 
-        `received` is the total number of received bytes, and `answered` that of bytes acknowledged by the
-        peer. The last call of this method was `seconds` ago.
+        `received` is the total number of received bytes, and `answered` the total number of bytes
+        acknowledged by the peer. The last call of this method was `seconds` ago.
         """
         link = self.link
         more = received - self.received - (link.explained - self.explained)
@@ -297,13 +297,13 @@ class Connections:
         try:
             host, port = copy.getpeername()[:2]
         except OSError:
-            # The socket listens, or is being closed.
+            # The socket is listening, or is being closed.
             return None
         address = _address(host, str(port))
         return CountedConnection(address, self._links.setdefault(address, Link()))
 
     def _make_room(self) -> None:
-        """Cut connections of the host with the most, if there are too many."""
+        """Cut connections of the host that has the most, if there are too many."""
         if len(self._sockets) < self._most * CROWDED:
             return
         hosts = Counter(peer_of(item.address[0]) for item in self._sockets.values())

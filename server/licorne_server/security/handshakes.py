@@ -32,7 +32,7 @@ MOST, SHARE = 512, 256
 Each takes 300 KB; with an honest peer it lasts for a few round trips and the peer's computation."""
 
 GRACE_SECONDS = 3.0
-"""Seconds after which a handshake loses its place if others of its host wait for one."""
+"""Seconds after which a handshake loses its place if another handshake of its host waits for a place."""
 
 LOOK_SECONDS = 0.25
 """Seconds between two checks for handshakes that have taken too long."""
@@ -112,7 +112,7 @@ class Handshake(asyncio.Protocol):
 
     async def _open(self, transport: asyncio.Transport) -> None:
         """Do the handshake, and hand the connection over."""
-        # `connection_made` is too early: the loop of Python 3.11.2 then starts to read even if paused.
+        # `connection_made` would be too early: the loop of Python 3.11.2 then starts to read even if paused.
         transport.pause_reading()
         waiting = _Waiting()
         try:
@@ -172,7 +172,7 @@ class Handshakes:
         return handshake
 
     def ended(self, handshake: Handshake) -> None:
-        """Record that a handshake has ended, or never began: the next one of its host gets its place."""
+        """Record that a handshake has ended, or never began: its host's next handshake gets its place."""
         self.under_way.pop(handshake, None)
         if (begun := self._begun.pop(handshake, None)) is not None:
             self._let_in(begun.host)
@@ -183,7 +183,7 @@ class Handshakes:
             handshake.stop()
 
     async def _place(self, handshake: Handshake, host: str) -> None:
-        """Wait for a place, but not for other hosts: the host with the most places loses one."""
+        """Wait for a place of this host; if all places are taken, the host with the most places loses one."""
         line = self._waiting.setdefault(host, {})
         turn = line[handshake] = asyncio.get_running_loop().create_future()
         self._let_in(host)

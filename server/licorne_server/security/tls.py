@@ -147,7 +147,7 @@ class Certificates:
     def __init__(self, tls: Tls, protocol: str, checked: ssl.VerifyMode = ssl.CERT_OPTIONAL) -> None:
         """Read the files. `protocol` is the ALPN name of the protocol that clients have to use.
 
-        If there is a CA of clients, their certificates are `checked`. Over HTTP certificates are optional,
+        `checked` is how certificates are verified, if there is a CA of clients. Over HTTP they are optional,
         because probes have none: `http/identity.py` determines the rights of clients without a certificate.
 
         Raises:

@@ -75,8 +75,8 @@ def _with_status(serve: Callable[[Any, Any], Awaitable[Any]]) -> Callable[[Any, 
 async def send_metadata(context: Any) -> None:
     """Send the initial metadata of a stream before its first message, completely.
 
-    If this were cancelled half-way, for example by revoked rights, gRPC could no longer send a status, and
-    the caller would wait forever.
+    If this was cancelled half-way, for example because rights are revoked, gRPC could no longer send a
+    status, and the caller would wait forever.
     """
     sending = asyncio.ensure_future(context.send_initial_metadata(()))
     try:
@@ -195,7 +195,7 @@ def _writing(serve: Any) -> Any:
 
 
 OPEN_TO_ALL = frozenset({"grpc.health.v1.Health", MEMBERS})
-"""Services that do not authenticate callers: probes have no token, and members have a secret."""
+"""Services whose callers are not authenticated here: probes have no token, and members have a secret."""
 
 
 class Quotas:
@@ -276,7 +276,7 @@ class CallGuard(grpc.aio.ServerInterceptor):
     ) -> Any:
         """The handler of a call from the network, wrapped by this guard.
 
-        The wrapper reads the request, so that the caller is authenticated before the message is complete.
+        The wrapper reads the request, so that it can authenticate the caller before the message is complete.
         """
         handler = await continuation(handler_call_details)
         if handler is None:

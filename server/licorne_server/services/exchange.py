@@ -141,7 +141,7 @@ class Exchange:
         self._is_current = rm.registration.is_current
         # Number of the last request that was acknowledged on this stream.
         self._acknowledged = 0
-        # When the current wait for a missing replay began, in the loop's time.
+        # The time at which the current wait for a missing replay began, in the loop's time.
         self._replay_noted = self._loop.time()
         self._session.begin_stream()
 
@@ -177,7 +177,7 @@ class Exchange:
     async def _take(self, raw: bytes) -> bool:
         """Process the RM's acknowledgement, and queue its request; returns False after the RM's last message.
 
-        The RM's answers are passed to the engine at once, ahead of queued requests, because they have a
+        The RM's answers are passed to the engine immediately, ahead of queued requests, because they have a
         deadline. While the intake is full no message is read.
         """
         session = self._session
@@ -233,7 +233,7 @@ class Exchange:
         raise invalid_argument(f"rmID is {shown(rm_id)} on a stream of RM {self._rm.rm_id}", "rmID")
 
     async def _answer(self, read: ReadAnswers, payload: bytes) -> None:
-        """Submit the RM's answers in parts; malformed ones are refused as a whole."""
+        """Submit the RM's answers in parts; a malformed message is refused as a whole."""
         parts = await read(self._rm.rm_id, payload, self._reading)
         for index, answers in enumerate(parts):
             if index:

@@ -2,7 +2,7 @@
 
 The three streams belong to one session of the RM, which has no numbers, callbacks or replay. Each stream
 carries the bare requests and responses of one kind. There is no order between kinds, no acknowledgement and
-no farewell. So a written message counts as received, and a broken stream is simply opened again.
+no farewell. So a written message counts as received, and after a broken stream the RM opens a new one.
 """
 
 from functools import partial

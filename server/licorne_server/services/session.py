@@ -1,8 +1,8 @@
 """`licorne.v1.Session`: one ordered, numbered, resumable stream for each RM (DESIGN § 3).
 
 An RM may receive its own events over its session (spec § 12.1.1). The server reads them from the log like any
-subscriber. It puts them into the outbox only while that is nearly empty, so that decisions do not wait behind
-events, and no RM is held because of its events.
+subscriber. It puts them into the outbox only while the outbox is nearly empty, so that decisions do not wait
+for events, and scheduling for the RM is not held because of its events.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ from licorne_server.wire.responses import Envelopes, Kind, Payload
 _feed_log = structlog.get_logger("core.event_feed")
 
 FEED_SECONDS = 2.0
-"""Seconds for which events are gathered for a message, unless the message is full before."""
+"""Seconds for which events are gathered for a message, unless it is full earlier."""
 
 FEED_BYTES = 64 * 1024
 
@@ -117,7 +117,7 @@ class Feed:
             pass
 
     async def _put(self, payload: Payload) -> None:
-        """Put a message into the outbox, as soon as it has room."""
+        """Put a message into the outbox, after waiting until the outbox has room."""
         while self._is_current():
             if self._rm.outbox.offer(payload):
                 self._sent_at = asyncio.get_running_loop().time()
@@ -275,7 +275,7 @@ class SessionService:
         if rm is None or rm.halted:
             return None
         if not is_owned(self._rms, rm):
-            # Another member has served the RM in the meantime: these books are outdated.
+            # Another member has served the RM since, so these books are outdated.
             return None
         if not secrets.compare_digest(hello.resume_token.encode(), rm.session.token.encode()):
             return None
@@ -331,7 +331,7 @@ class SessionService:
         session = rm.session
         others = self._rms.ownership.told(rm.rm_id)
         if resumed:
-            # The list of members after the welcome may repeat an earlier one.
+            # The list of members that follows the welcome may repeat an earlier list.
             rm.tell_others(others)
         else:
             session.others = others

@@ -323,7 +323,7 @@ class StateService:
         """The partition of a request.
 
         A bare name means the partition of the first RM that has one of this name; for a caller that may not
-        see all RMs, the partition of its own RM.
+        see all RMs, it means the partition of the caller's own RM.
 
         Raises:
             NotFound: there is no such partition.

@@ -83,7 +83,7 @@ KEPT = 1_024
 
 
 class CheckTimes:
-    """Write times of the messages with checks, during one registration."""
+    """The times when messages with checks were written, during one registration."""
 
     def __init__(self) -> None:
         """Start without messages."""
@@ -151,7 +151,7 @@ class RmMeasures:
     answers: Histogram
     """Times from writing a check to handling its answer."""
     sending: Histogram
-    """Waiting times in the outbox: that of the oldest message of each batch."""
+    """Waiting times in the outbox, of the oldest message of each batch."""
     configuring: Histogram
     """Times from reading a configuration until it was in force or refused."""
     rejections: Counter[tuple[str, Refusal]]
@@ -163,7 +163,7 @@ class RmMeasures:
     connections: int
     """Number of times that the RM has connected while it had no open stream."""
     checks: CheckTimes
-    """Write times of this registration's checks."""
+    """The times when the checks of this registration were written."""
 
     def __init__(self) -> None:
         """Start without values."""

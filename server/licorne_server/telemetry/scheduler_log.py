@@ -265,7 +265,7 @@ class SchedulerLog:
                 pass
 
     def _answers(self, command: AnswerPredicates) -> Counts:
-        """Counts of an RM's answers; late answers are those since the last line."""
+        """Counts of an RM's answers; late answers are counted since the last line."""
         refusals = [len(answer.refused) for answer in command.answers]
         seen = self.seen.setdefault(command.rm_id, _Seen())
         before, seen.late = seen.late, self._views.answers_late(command.rm_id)

@@ -328,7 +328,7 @@ class FakeRM:
         await self.until(lambda: not any(key in self.allocations for key in keys), f"the release of {keys}")
 
     async def stopped(self, keys: Iterable[str]) -> None:
-        """Wait until the scheduler requests the stop of allocations, and stop them at once."""
+        """Wait until the scheduler requests the stop of allocations, and stop them immediately."""
         keys = list(keys)
         stopping = self.containers.stopping
         await self.until(lambda: all(key in stopping for key in keys), f"requests to stop {keys}")

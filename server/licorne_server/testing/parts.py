@@ -310,7 +310,7 @@ class Containers:
         self.stopping.pop(key, None)
 
     async def stop(self, key: str) -> None:
-        """Stop a container at once if the scheduler has requested it, and confirm its end."""
+        """Stop a container immediately if the scheduler has requested it, and confirm its end."""
         wanted = self.stopping.get(key)
         if wanted is not None:
             self.gone(key)

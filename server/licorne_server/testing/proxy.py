@@ -21,7 +21,7 @@ class Relay:
     """Listens on a free port of loopback and forwards all data to `upstream`, and back."""
 
     def __init__(self, upstream: str = "") -> None:
-        """`upstream` is ``host:port``; if empty, connections are refused at once."""
+        """`upstream` is ``host:port``; if empty, connections are refused immediately."""
         self.upstream = upstream
         """Target of new connections; may be changed."""
         self.target = ""
@@ -107,7 +107,7 @@ class Relay:
 class Proxy(Relay):
     """A relay that can be held, and cut in the middle of its traffic.
 
-    The RM connects to the `target` of the proxy instead of the server's.
+    The RM connects to the `target` of the proxy instead of the server's address.
     """
 
     def __init__(self, upstream: str = "") -> None:
@@ -120,11 +120,11 @@ class Proxy(Relay):
         self._left: Counter[str] = Counter()
 
     def cut_after(self, count: int, *, towards: str = "rm") -> None:
-        """Break off the connection that carries the byte with this number; bytes are counted from now on.
+        """Break off the connection that carries the byte with this number, counted from now on.
 
-        `towards` is ``rm`` for bytes to the RM, ``server`` for bytes to the server. The stream is cut
-        in the middle; later connections are not cut. Raises ValueError for another receiver, and for
-        a count below 1.
+        `towards` is ``rm`` for bytes to the RM, ``server`` for bytes to the server. The stream is cut in the
+        middle; later connections are not cut. Raises ValueError for another receiver, and for a count below
+        1.
         """
         if towards not in SIDES:
             raise ValueError(f"towards is {towards!r}: it must be one of {', '.join(SIDES)}")

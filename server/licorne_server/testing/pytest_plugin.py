@@ -38,7 +38,7 @@ def virtual_clock() -> VirtualClock:
 
 @pytest.fixture
 def licorne_clock(request: pytest.FixtureRequest) -> Clock:
-    """Clock of `licorne_core`: the virtual one if the test uses it, else the system's."""
+    """Clock of `licorne_core`: the virtual clock if the test uses it, else the system's clock."""
     if "virtual_clock" in request.fixturenames:
         clock: Clock = request.getfixturevalue("virtual_clock")
         return clock

@@ -92,7 +92,7 @@ class VirtualClock:
 
         Before the first step and at each stop, all messages between server and fake RMs are processed, with
         all their consequences. Returns when all due work is done, and all tasks wait again. Sleepers are
-        woken at their times, and need not wait again.
+        woken at their times; they need not wait again.
 
         Raises TimeoutError if server and RMs are not settled within 10 s of real time.
         """
@@ -200,7 +200,7 @@ class Served:
         return self._up().scheduler.views
 
     async def start(self) -> None:
-        """Start a server without state, after the first start on the same ports.
+        """Start a server without state; from the second start on, it uses the same ports again.
 
         Raises ValueError if a server is running, and SettingsError if another program uses the ports.
         """
@@ -312,7 +312,7 @@ async def serve(
         http=LOOPBACK,
         default_config=default,
         drain=drain,
-        # Pauses cannot be estimated, because the memory is that of the whole test process.
+        # Pauses cannot be estimated, because the measured memory is that of the whole test process.
         rms=RmBounds(plan_pause=0.0),
         traces=None if spans is None else TraceSettings(exporter=spans, sample=trace_sample),
     )

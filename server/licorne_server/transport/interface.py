@@ -100,5 +100,5 @@ class Transport(Protocol):
         ...
 
     async def stop(self, grace: float | None) -> None:
-        """End all calls; running calls may take `grace` seconds, and end at once with None."""
+        """End all calls; running calls may take `grace` seconds, and end immediately if it is None."""
         ...

@@ -70,7 +70,7 @@ class TraceContext(NamedTuple):
 def read_context(parent: str, state: str = "") -> TraceContext | None:
     """The context in a ``traceparent`` and its ``tracestate``; None if the first is invalid.
 
-    An unknown version is read as far as its format is that of version 00.
+    An unknown version is read as far as its format agrees with version 00.
     """
     head = parent[:_LENGTH]
     if len(head) < _LENGTH or any(head[place] != "-" for place in _DASHES):
@@ -198,7 +198,7 @@ class AskReader:
         """Parse an ask.
 
         A running allocation must be counted on its node. So if it cannot be accepted with all its tags, it is
-        accepted without those that only describe it.
+        accepted without tags that only describe it.
         """
         try:
             return self._parse(raw)
@@ -236,7 +236,7 @@ class AskReader:
         if len(wire.allocationTags):
             tags = read_texts(ASK.texts, wire.allocationTags)
         ask = self._made_from(wire, tags, tags)
-        # If a key is not first, or is repeated, the bytes after it do not identify the remainder of the ask.
+        # If a key is not first, or is repeated, the bytes after it do not identify the rest of the ask.
         head = ask.key.encode()
         prefix = bytes((_KEY_TAG, len(head))) + head if len(head) < 0x80 else None
         if prefix is not None and len(raw) <= _CACHED_BYTES and raw.startswith(prefix):

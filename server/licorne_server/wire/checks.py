@@ -55,7 +55,7 @@ from licorne_server.wire.responses import MAX_RESPONSE_BYTES, MAX_RESPONSE_ITEMS
 NO_REASON = "no reason given"
 
 MAX_CHECK_BYTES = 1024 * 1024
-"""Number of bytes above which a preemption check gets no more nodes. Clients accept 4 MiB by default."""
+"""Number of bytes of a preemption check above which no node is added. Clients accept 4 MiB by default."""
 
 PART_REFUSALS = 2_000
 """Maximum number of predicate answers, and nodes refused by them, in one command."""

@@ -182,7 +182,7 @@ _LOW = [bytes((0x08, low | 0x80)) for low in range(0x80)]
 
 
 class _Times:
-    """The time in field 6. All events of one turn have the same time, so the last one is cached."""
+    """The time in field 6. All events of one turn have the same time, so the last time is cached."""
 
     __slots__ = ("_last", "_written")
 

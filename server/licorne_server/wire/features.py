@@ -158,8 +158,8 @@ class Reports(NamedTuple):
 class QueueMetric(NamedTuple):
     """A metric of a queue: its help text, whether it is by resource, and the function that reads it.
 
-    The function gets a test whether a resource is shown. The values are by resource, or a single one with an
-    empty name; None for a queue without the metric.
+    The function gets a test whether a resource is shown. The values are by resource, or a single value with
+    an empty name; None for a queue without the metric.
     """
 
     text: str

@@ -29,7 +29,7 @@ class Pace:
     """Counts the work on one message, and yields to other tasks."""
 
     def __init__(self, lock: asyncio.Lock) -> None:
-        """`lock` is shared by all messages, so that large ones take turns."""
+        """`lock` is shared by all messages, so that large messages take turns."""
         self._lock = lock
         self.done = 0
         """Work since the last pause; once it reaches `PART` a pause is due."""
@@ -187,7 +187,7 @@ async def survey(
     """Do the same as `skim` in parts, between which other tasks may run.
 
     The findings of each part are passed to `see`. Returns the number of examined fields, and the offset of
-    the next one.
+    the next field.
     """
     count, end = 0, 0
     while end < len(raw) and count <= most:
@@ -285,7 +285,7 @@ class Split:
         self.total = self.position = 0
         self._raw = raw
         self._layout = layout
-        # End of the nested message that is being read; outside of one, an offset of at most `position`.
+        # End of the nested message that is being read; if there is none, an offset of at most `position`.
         self._inner = 0
         # Number of examined fields, wanted or not: a request with too many fields is refused early.
         self._counted = 0
@@ -344,7 +344,7 @@ class Split:
                 raise Malformed(f"field {number} ends behind the message")
             items.append(raw[value:position])
         if len(items) == before:
-            # The tag is encoded in more bytes than are necessary.
+            # The tag is encoded in more bytes than necessary.
             _, _, _, value, position = field_at(raw, position, stop)
             items.append(raw[value:position])
         self.position = position

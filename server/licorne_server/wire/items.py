@@ -1,7 +1,7 @@
 """Items of requests as bytes: their size limits, and the parts that can be dropped.
 
-A small item is parsed at once. A large item is first scanned in parts, and the entries of its map of texts,
-which may be very many, are read separately.
+A small item is parsed immediately. A large item is first scanned in parts, and the entries of its map of
+texts, which may be very many, are read separately.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -77,7 +77,7 @@ class Layout(NamedTuple):
     accepted without most of its texts if it cannot be accepted with all of them.
     """
     meant: Container[str] = ()
-    """Keys of the texts with a meaning for the server, in lower case; others only describe the item."""
+    """Keys of the texts with a meaning for the server, in lower case; other texts only describe the item."""
 
     @property
     def entries(self) -> int:
@@ -162,7 +162,7 @@ class _Found:
         self._entries = layout.entries
         # The last field with each number that a refusal names.
         self._names: dict[int, bytes] = {}
-        # The bytes so far that are not texts, and the offset of the bytes that were not examined yet.
+        # The bytes so far that are not texts; the offset of the first byte that was not examined yet.
         self._others: list[bytes] = []
         self._rest = 0
         self.wanted = {self._entries, layout.counted, *layout.nested, *layout.names}
@@ -233,7 +233,7 @@ def _texts(raw: bytes, entries: Sequence[Place], layout: Layout) -> Mapping[str,
 
 
 def _short(raw: bytes, entries: Sequence[Place], layout: Layout) -> dict[str, str]:
-    """The texts of entries that have a meaning and are no longer than a name."""
+    """The entries whose keys have a meaning, without those whose texts exceed `MAX_ID` bytes."""
     short = [place for place in entries if place[3] - place[2] <= MAX_ID]
     texts = _texts(raw, short, layout)
     return {name: texts[name] for name in texts if name.lower() in layout.meant}

@@ -1,8 +1,8 @@
 """Converts messages of `si.v1` to commands (spec §§ 1.2, 1.6), item by item; caps are checked first.
 
-An item that exceeds a cap or cannot be read becomes a rejection with its reason, and the others are
-processed. Checks of the core, such as unknown applications and negative amounts, are not repeated here.
-The core never sees protobuf.
+An item that exceeds a cap or cannot be read becomes a rejection with its reason; the other items are
+processed. Checks of the core, such as unknown applications and negative amounts, are not repeated here. The
+core never sees protobuf.
 """
 
 from collections.abc import Awaitable, Callable, Iterator, Sequence, Sized
@@ -170,7 +170,7 @@ class Sort(NamedTuple, Generic[T, R]):
 async def gather(
     items: Sequence[bytes], batch_size: int, sort: Sort[T, R], pace: Pace
 ) -> tuple[list[Sequence[T]], list[R]]:
-    """Read items: the accepted ones, grouped by command, and the refusals of the others.
+    """Read items; returns the accepted items, grouped by command, and the refusals of other items.
 
     A command has at most `batch_size` items and `COMMAND_BYTES` bytes. All items are read before the first is
     handled, so a malformed item ends the stream before its request has any effect.
@@ -304,7 +304,7 @@ class Request(NamedTuple):
 
     layout: RequestLayout
     steps: Callable[[AskReader, Split, int, Pace], Awaitable[Steps]]
-    """Reads the items with the caches of their RM, up to a number per command, at the pace of a stream."""
+    """Reads the items with the caches of their RM, up to a number per command, at the given pace."""
 
 
 REQUESTS = {
@@ -349,7 +349,7 @@ def _nodes_of(rm_id: RmId) -> Sort[NodeUpdate, NodeRejection]:
 def _node(rm_id: RmId, raw: bytes) -> NodeUpdate:
     """Read a node, if necessary without the attributes that only describe it.
 
-    Without the node its running allocations could not be counted.
+    A node is accepted without these because its running allocations have to be counted.
     """
     try:
         return _whole_node(raw)
@@ -431,7 +431,7 @@ def new_application(raw: bytes, tags: dict[str, str] | None = None) -> NewApplic
 
 
 def _user(wire: si.UserGroupInformation) -> UserGroup:
-    """The user with the groups that a configuration can name, which are those without control characters."""
+    """The user with the groups that a configuration can name: groups without control characters."""
     check(text_problem("ugi.user", wire.user, MAX_ANNOTATION))
     check(map_problem("ugi.groups", len(wire.groups), MAX_GROUPS))
     check(size_problem("ugi.groups", bytes_of(wire.groups), MAX_ANNOTATION))

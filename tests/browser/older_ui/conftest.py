@@ -51,7 +51,7 @@ class _Proxy(SimpleHTTPRequestHandler):
     api = ""
 
     def do_GET(self) -> None:
-        """Serve a file, or pass the path on to the server as it is."""
+        """Serve a file, or pass the path on to the server unchanged."""
         if not self.path.startswith("/ws/"):
             super().do_GET()
             return
@@ -92,7 +92,7 @@ def proxied() -> Iterator[tuple[str, Callable[[str], None]]]:
 
 
 async def populate(target: str) -> None:
-    """Two RMs. The first has a queue above its maximum, and an ask that waits."""
+    """Register two RMs. The first has a queue above its maximum, and an ask that waits."""
     async with Client(target, rm_id=FIRST, config=WIDE) as rm:
         attributes = {"si/hostname": "host-1", "si/rackname": "rack-1", "zone": "north"}
         capacity = {"vcore": 16000, "memory": 64 * GIB}

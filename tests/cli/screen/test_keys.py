@@ -156,7 +156,7 @@ async def test_an_opened_queue_may_be_removed(viewer: Viewer) -> None:
 
 
 async def test_the_help_scrolls_to_its_end(viewer: Viewer) -> None:
-    """The help scrolls to its end, and another key returns to the former page."""
+    """The help scrolls to its end, and another key returns to the previous page."""
     await viewer.press("down", "enter")
     assert any(line.startswith("arrows") for line in await viewer.press("?"))
     assert any(line.startswith("on hold") for line in await viewer.press(*["pagedown"] * 9))

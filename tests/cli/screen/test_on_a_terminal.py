@@ -73,7 +73,7 @@ async def test_the_screen_follows_the_window(top: Tty) -> None:
     [(signal.SIGTERM, 143), (signal.SIGHUP, 129), (signal.SIGQUIT, 131), (signal.SIGINT, 0)],
 )
 async def test_a_signal_restores_the_terminal(top: Tty, number: signal.Signals, code: int) -> None:
-    """Any signal restores the terminal; the exit code names it, except for an interrupt, a success."""
+    """After any signal the terminal is restored; the exit code has the signal, or is 0 for an interrupt."""
     assert top.attributes() != top.mode
     top.process.send_signal(number)
     assert await top.ended() == code
@@ -148,7 +148,7 @@ async def test_once_prints_to_the_ordinary_screen(town: Town) -> None:
 
 @pytest.mark.slow
 async def test_the_screen_reconnects_to_its_server() -> None:
-    """The last data remain, marked as old, and keys work; after the server's return data are current."""
+    """While the server is down the last data remain, marked as old, and keys work; later data are current."""
     async with ServerProcess() as server, Tty("top", "--target", server.target, *QUICK) as tty:
         await tty.shows("no RM has registered")
         await server.kill()
@@ -163,7 +163,7 @@ async def test_the_screen_reconnects_to_its_server() -> None:
         assert tty.is_as_before()
 
 
-async def test_an_unreachable_server_is_one_line() -> None:
+async def test_an_unreachable_server_is_reported_in_one_line() -> None:
     """Without a server the command prints one line, like every command."""
     async with Tty("top", "--target", "127.0.0.1:1") as tty:
         assert await tty.ended() == 2

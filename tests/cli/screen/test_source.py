@@ -47,7 +47,7 @@ def stub(town: Town, counting: Counting) -> Iterator[StateStub]:
 
 
 async def look(source: Source, opened: Opened | None = None) -> Snapshot:
-    """Take a snapshot in a thread, because the server is in this loop."""
+    """Take a snapshot in a thread, because the server runs in the loop of the test."""
     return await asyncio.to_thread(source.look, opened)
 
 

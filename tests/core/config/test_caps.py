@@ -55,7 +55,7 @@ def with_rules(*rules: str) -> str:
 
 
 def rules(number: int) -> str:
-    """This number of rules, the last of which is the parent of the one before it."""
+    """This number of rules; the last rule is the parent of the rule before it."""
     rest = ["{name: user}"] * (number - 2)
     return with_rules(*rest, "{name: user, parent: {name: user, create: true}}")
 

@@ -36,7 +36,7 @@ def test_every_key_sets_its_field() -> None:
 
 @pytest.mark.parametrize("value", ["", "maybe", "-5", "9" * 30, "1.5", "ten"])
 def test_an_invalid_value_leaves_the_default(value: str) -> None:
-    """An invalid value leaves the default."""
+    """A key with an invalid value counts as missing."""
     assert read_extra(dict.fromkeys(KEYS, value)) == ExtraConfig()
 
 

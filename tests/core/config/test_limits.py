@@ -130,7 +130,7 @@ def test_limits_of_a_partition_are_limits_of_root() -> None:
 
 @pytest.mark.row(36)
 def test_limits_of_partition_and_root_must_be_equal() -> None:
-    """If both partition and root have limits, these are accepted if they are equal, and refused otherwise."""
+    """Limits of both the partition and root are accepted if they are equal, and refused otherwise."""
     entry = "[{users: [sue], maxapplications: %s}]"
     body = "limits: %s\nqueues: [{name: root, limits: %s}]"
     assert len(root(body % (entry % 3, entry % 3)).limits) == 1
@@ -202,7 +202,7 @@ def test_a_limit_above_that_of_an_ancestor_is_refused(above: str, below: str, me
     assert complaint(nested(above, below)) == message
 
 
-def test_a_limit_without_a_type_is_bounded_further_up() -> None:
+def test_a_type_missing_in_a_limit_is_bounded_by_a_higher_limit() -> None:
     """If the nearest limit above omits a type, the next limit above it bounds the type."""
     lowest = "{name: r, limits: [{users: [sue], maxresources: {vcore: 3}}]}"
     between = f"{{name: q, limits: [{{users: [sue], maxresources: {{gpu: 1}}}}], queues: [{lowest}]}}"

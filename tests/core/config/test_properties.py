@@ -223,8 +223,8 @@ def test_an_invalid_property_gives_its_default(key: str, value: str) -> None:
         ("5/1h max 2147483648", "has a max that is no whole number from the gain to 2147483647"),
     ],
 )
-def test_an_invalid_ageing_is_off(text: str, why: str) -> None:
-    """A warning names an invalid ageing, and ageing is off."""
+def test_an_invalid_ageing_property_disables_ageing(text: str, why: str) -> None:
+    """A warning names an invalid value of the property `ageing`, and ageing is off."""
     warnings: list[str] = []
     assert settings_of({"ageing": text}, warnings) == QueueSettings()
     assert warnings == [f"ageing: '{text}' {why}; taken as off"]
@@ -252,7 +252,7 @@ def test_an_invalid_ageing_is_off(text: str, why: str) -> None:
         *((text, None) for text in ("", "30", "s", ".s", "1d", "1 s", "1s ", "--1s", "1e3s", "3000000h")),
     ],
 )
-def test_durations_are_those_of_go(text: str, seconds: float | None) -> None:
+def test_durations_are_parsed_as_in_go(text: str, seconds: float | None) -> None:
     """Durations are parsed as in Go."""
     assert parse_duration(text) == seconds
 
@@ -265,7 +265,7 @@ def test_any_text_is_a_duration_or_not(text: str) -> None:
 
 
 @given(st.dictionaries(st.text(), st.text()), st.dictionaries(st.text(), st.text()))
-def test_properties_of_a_queue_precede_those_above(parent: dict[str, str], own: dict[str, str]) -> None:
+def test_own_properties_precede_inherited_ones(parent: dict[str, str], own: dict[str, str]) -> None:
     """A merge of properties keeps every property of the queue itself."""
     merged = merge_properties(parent, own)
     assert own.items() <= merged.items()

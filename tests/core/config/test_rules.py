@@ -74,7 +74,7 @@ def rule_problems(rules: str) -> list[str]:
         ),
     ],
 )
-def test_invalid_fixed_paths(rule: str, message: str) -> None:
+def test_invalid_fixed_paths_are_refused(rule: str, message: str) -> None:
     """A fixed path that names a parent, an unknown queue, or a queue below a leaf is refused."""
     assert rule_problems(f"{{name: provided}}, {rule}") == [message]
 
@@ -92,7 +92,7 @@ def test_invalid_fixed_paths(rule: str, message: str) -> None:
         "{name: tag, value: namespace}",
     ],
 )
-def test_valid_fixed_paths(rule: str) -> None:
+def test_valid_fixed_paths_are_accepted(rule: str) -> None:
     """Existing leaves, leaves that may be created, and parents of a remaining path are accepted."""
     assert rule_problems(rule) == []
 

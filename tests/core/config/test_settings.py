@@ -18,7 +18,7 @@ def test_a_node_sort_policy_is_a_word_or_a_mapping(policy: str) -> None:
 
 @pytest.mark.row(44)
 def test_given_weights_replace_the_default_weights() -> None:
-    """Given weights replace the default weights."""
+    """If weights are given, a type without a given weight has none."""
     body = """
         nodesortpolicy: {type: binpacking, resourceweights: {vcore: 4.0, gpu: 1, memory: 0}}
         queues: [{name: a}]
@@ -28,7 +28,7 @@ def test_given_weights_replace_the_default_weights() -> None:
     )
 
 
-def test_spread_has_a_node_attribute() -> None:
+def test_the_node_order_spread_names_a_node_attribute() -> None:
     """The policy `spread` has a node attribute, and weights like other policies."""
     body = """
         nodesortpolicy: {type: spread, attribute: si/zone, resourceweights: {vcore: 2}}
@@ -128,10 +128,10 @@ def test_unknown_group_resolvers_are_refused(kind: str) -> None:
     ],
 )
 @pytest.mark.parametrize("where", ["properties", "childtemplate"])
-def test_a_property_that_needs_another_is_noted_without_it(
+def test_a_property_without_its_prerequisite_gives_a_warning(
     key: str, value: str, needs: str, on: str, where: str
 ) -> None:
-    """Its value may be the default, and stand in a template; the property that it needs, in another queue."""
+    """A property without effect, as no queue has the one it needs, gives a warning, in a template as well."""
     own = f"properties: {{{key}: '{value}'}}"
     own = own if where == "properties" else f"parent: true, childtemplate: {{{own}}}"
     queues = f"[{{name: a, {own}}}]"

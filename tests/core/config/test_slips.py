@@ -82,7 +82,7 @@ def test_yaml_problems_have_a_correction(text: str, line: int, column: int, end:
 
 
 def test_the_configuration_in_a_config_map_is_read() -> None:
-    """The configuration in a ConfigMap is read like a file of its own; places are those in the ConfigMap."""
+    """The configuration in a ConfigMap is read like a separate file; problems have places in the map."""
     config = load(MAP)
     inner = INNER + "        submitacl: 'ann, ben'\n"
     assert (config.text, config.checksum) == (inner, checksum_of(inner))
@@ -312,7 +312,7 @@ def test_a_tree_without_submit_access_is_reported(body: str, told: bool) -> None
     ],
 )
 def test_access_lists_without_effect_are_reported(root: str, below: str, told: str) -> None:
-    """An access list has no effect below a queue that is open to everybody, and gives a warning."""
+    """An access list below a queue that is open to everyone has no effect, and gives a warning."""
     body = f"queues: [{{name: root, {root}, queues: [{{name: a, queues: [{{name: b, {below}}}]}}]}}]"
     warnings = loaded(partition_text(body)).warnings
     ends = f"closes nothing: everybody may submit below queue {told}, which is open"

@@ -156,7 +156,7 @@ def test_children_or_a_flag_make_a_parent() -> None:
 
 
 @pytest.mark.row(28)
-def test_the_flag_of_a_parent_must_not_be_false() -> None:
+def test_parent_false_with_children_gives_a_warning() -> None:
     """A queue with children and `parent: false` gives a warning, and an error in strict mode."""
     body = "queues: [{name: a, parent: false, queues: [{name: x}]}]"
     config = loaded(partition_text(body))

@@ -29,7 +29,7 @@ def test_a_maximum_does_not_exceed_that_of_an_ancestor() -> None:
 
 @pytest.mark.row(31)
 def test_guarantees_of_children_do_not_exceed_that_of_the_parent() -> None:
-    """The guarantees of children do not exceed their parent's; for a child without one its children count."""
+    """The guarantees of children, or of the children of a child without one, do not exceed the parent's."""
     body = """
         queues:
           - name: p

@@ -64,7 +64,7 @@ def test_an_application_without_an_ask_remains_new(driver: Driver) -> None:
 
 @pytest.mark.row(109)
 def test_a_rejected_application_is_listed_for_three_days(driver: Driver) -> None:
-    """A rejected application is listed with its reason for three days; then the RM is sent its end."""
+    """A rejected application is listed with its reason for three days; then its expiry is sent to the RM."""
     reasons = refused_apps(driver.do(apps(app("one", "nowhere"), app("two", "nowhere"))))
     shown = {r.app_id: r.message for r in applications_in(driver.views, DEFAULT, state="rejected")}
     assert shown == reasons
@@ -76,7 +76,7 @@ def test_a_rejected_application_is_listed_for_three_days(driver: Driver) -> None
 
 @pytest.mark.row(109)
 def test_a_rejection_is_still_listed_when_the_id_is_accepted(driver: Driver) -> None:
-    """A rejection is listed with the accepted application of the same id; the RM is not sent its end."""
+    """A rejection is listed beside an accepted application of the same id; its expiry is not sent."""
     driver.do(apps(app("one", "nowhere"), app("two", "nowhere")))
     driver.wait(60.0)
     assert refused_apps(driver.do(apps(app("one", "root.a")))) == {}
@@ -98,7 +98,7 @@ def test_a_rejection_is_still_listed_when_the_id_is_accepted(driver: Driver) -> 
 
 @pytest.mark.row(109)
 def test_the_latest_ended_application_of_an_id_is_listed(driver: Driver) -> None:
-    """A completed application replaces an older rejection of its id, and a later rejection replaces it."""
+    """A completed application replaces an older rejection of its id, and is replaced by a later one."""
 
     def shown() -> str:
         return driver.app("job").state

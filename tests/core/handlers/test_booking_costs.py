@@ -19,8 +19,8 @@ PER_ASK = 7
 its application, and one to spare."""
 
 PER_ALLOCATION = 45
-"""The same for an allocation, which changes usage and demand of both queues, the application and the
-node, and is compared with root's maximum, the node's room and the queue's share. It is 40 now."""
+"""Executed lines that an allocation may cost for each resource type, now 40: changes of usage and demand in
+both queues, application and node, and comparisons with maximum, room and share."""
 
 
 def cost(*, types: int = 1, levels: int = 1, groups: tuple[str, ...] = ()) -> tuple[int, int]:

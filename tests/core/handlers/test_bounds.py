@@ -174,7 +174,7 @@ def test_a_removed_partition_reports_all_its_objects() -> None:
 
 
 def test_a_node_request_without_partition_prefers_default() -> None:
-    """A request for a node applies to the partition `default`, or else to the partition that has the node."""
+    """A request without a partition is for the node of `default`, or else for that of another partition."""
     driver = Driver()
     driver.do(register(TWO))
     driver.do(nodes(node("n1", vcore=1), node("n1", partition="gpu", vcore=2)))

@@ -44,7 +44,7 @@ def test_an_rm_id_has_no_brackets_and_is_not_empty(rm_id: str) -> None:
 
 @pytest.mark.row(55)
 def test_an_update_replaces_or_keeps_the_extra_configuration() -> None:
-    """An update with an extra configuration replaces the previous one; an update without keeps it."""
+    """An update with an extra configuration replaces the previous one; an update without one keeps it."""
     driver = Driver()
     driver.do(register(RULES, extra={"log.level": "INFO", "health.checkInterval": "1s"}))
     driver.do(reload(OTHER_RULES, extra={"log.level": "WARN"}), reload(RULES))

@@ -156,7 +156,7 @@ def test_the_timeout_is_cancelled_with_the_last_pending_placeholder() -> None:
     [("Soft", ["Resuming", "Accepted"]), ("Hard", ["Failing", "Failed"])],
 )
 def test_the_timeout_of_a_gang_without_allocations_ends_at_once(style: str, after: list[str]) -> None:
-    """If no placeholder of a gang is placed at its timeout, no end has to be awaited."""
+    """If no placeholder of a gang is placed at its timeout, the application changes its state at once."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")), nodes(node("n1", memory=1)))
     driver.do(apps(app("job", "root.a", gang={"memory": 3}, style=style, timeout=10)))
@@ -236,10 +236,7 @@ def test_nothing_is_decided_during_a_timeout() -> None:
 
 
 def asked_about(style: str = "Hard") -> Driver:
-    """A gang at its timeout with one placed placeholder, while the RM is asked about three others.
-
-    The first of the three is pending again, and one step is done.
-    """
+    """A gang during its timeout: one placeholder is placed, one pending again; the RM is asked about two."""
     driver = Driver(tuning=Tuning(timeout_size=1))
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=100)))
     driver.do(nodes(node("n1", memory=9)))
@@ -285,7 +282,7 @@ def test_asks_that_arrive_during_a_timeout_are_kept() -> None:
     assert list(known.requests) == ["p0", "late"]
 
 
-def test_asks_released_during_a_timeout_are_not_asked_to_stop() -> None:
+def test_asks_released_during_a_timeout_cause_no_message() -> None:
     """An ask that the RM releases during the timeout is removed without a message."""
     driver = a_gang_in_slices(6, fits=1)
     driver.send(Tick(decisions=16))

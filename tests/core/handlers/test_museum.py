@@ -17,7 +17,7 @@ def started(queues: str, *names: str) -> Driver:
 
 
 def test_siblings_below_one_guarantee_do_not_preempt_each_other() -> None:
-    """Neither of two siblings preempts the other, because the loser would preempt in turn, without end."""
+    """Neither of two siblings preempts the other: otherwise each victim would preempt in turn, endlessly."""
     driver = started(f"[{FAMILY}, {{name: other}}]", "n1", "n2", "n3")
     driver.do(apps(app("one", "root.p.a"), app("two", "root.p.b"), app("rest", "root.other")))
     driver.do(asks(*(ask("one", f"a{i}", policy="so", memory=1) for i in (1, 2))))

@@ -36,7 +36,7 @@ def started(*submitted: tuple[str, dict[str, str]]) -> Driver:
 
 
 @pytest.mark.row(83)
-def test_a_raised_number_of_applications_applies_at_once() -> None:
+def test_a_raised_limit_of_applications_applies_at_once() -> None:
     """A waiting application starts when the tag of another raises the number allowed in their namespace."""
     few = {**tags("ns", vcore=9), "namespace.resourcemaxapps": "1"}
     driver = started(("one", few), ("two", few))
@@ -89,7 +89,7 @@ def test_an_invalid_tag_is_ignored(text: str) -> None:
 
 
 def test_a_later_guarantee_changes_the_order_of_applications() -> None:
-    """In a fair queue, shares of a guarantee set by a later tag determine the order of applications."""
+    """A guarantee set by a later tag changes the shares by which a fair queue orders applications."""
     fair = "childtemplate: {properties: {application.sort.policy: fair}}"
     root = f"[{{name: root, submitacl: '*', {fair}, queues: [{{name: fixed}}]}}]"
     rules = "[{name: tag, value: namespace, create: true}]"

@@ -98,7 +98,7 @@ def test_a_reload_replaces_a_reorder_in_progress() -> None:
     assert not core.partition.nodes.order.packs
 
 
-def test_nodes_added_and_removed_during_a_reorder() -> None:
+def test_a_reorder_follows_nodes_added_and_removed_meanwhile() -> None:
     """A node that is added during a reorder has its place in the order, and a removed node has none."""
     core = cluster(count=90, tuning=Tuning(timeout_size=1))
     core.do(asks(ask("two", "more", vcore=5, on_node="n89")))

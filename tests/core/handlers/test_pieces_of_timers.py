@@ -49,7 +49,7 @@ from support.core.steps import lines_of_core
 pytestmark = pytest.mark.pure
 
 FEW, MANY = 150, 300
-"""More objects than one tick ends; twice as many are more than one tick examines."""
+"""Numbers of due objects in a scene: more than one tick ends, and more than one tick examines."""
 
 SMALL = Tuning(fill_work=400, slice_size=50, timeout_size=50)
 """Slices of a tenth of their size in a server, for small worlds."""
@@ -57,7 +57,7 @@ SMALL = Tuning(fill_work=400, slice_size=50, timeout_size=50)
 GROWTH = 1.25
 DAY = 86_400.0
 MOST_TICKS = 15
-"""Some deadlines recur: each of them three times in this number of ticks."""
+"""Some deadlines recur; each recurring deadline is due three times in this number of ticks."""
 
 DYNAMIC = "placementrules: [{name: provided, create: true}]"
 
@@ -81,7 +81,7 @@ def _starting(n: int) -> Iterator[Command]:
 
 
 def _completing(n: int) -> Iterator[Command]:
-    """Applications without asks and allocations, all at the same time."""
+    """Applications that complete at the same time, without asks and allocations."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=10 * n))
     yield apps(*(app(f"app-{number}", "root.a") for number in range(n)))
@@ -129,7 +129,7 @@ def _unanswered(n: int) -> Iterator[Command]:
 
 
 def _old_together(n: int) -> Iterator[Command]:
-    """Asks of one size that full nodes could hold, and that may reserve a node from the same time on."""
+    """Asks as large as a node, on which little runs; all may reserve a node from the same time on."""
     yield register(config("[{name: a}]"))
     yield nodes(node("n1", vcore=20), node("n2", vcore=20))
     yield apps(app("one", "root.a"))
@@ -399,7 +399,7 @@ def _grown(scene: Scene) -> tuple[Longest, Longest]:
     return longest_tick(scene, FEW), longest_tick(scene, MANY)
 
 
-def test_every_deadline_has_a_scene() -> None:
+def test_every_kind_of_deadline_is_measured() -> None:
     """Every kind of deadline has a scene with many due items, or with much work for one item."""
     assert {*SCENES} == {*Due}
 
@@ -417,7 +417,7 @@ TENTHS = [
     (checks, "BATCH", 100),
     (owed, "MAX_ASSUMED", 100),
 ]
-"""A tenth of each size that is not an option."""
+"""Bounds on the work of a tick that are not options, each reduced to a tenth."""
 
 
 @pytest.fixture

@@ -152,7 +152,7 @@ def test_a_reload_leaves_the_recovery_queue_unchanged() -> None:
 
 @pytest.mark.row(27)
 def test_an_empty_leaf_becomes_a_parent() -> None:
-    """A leaf without applications that becomes a parent accepts none; its children do."""
+    """An empty leaf that becomes a parent accepts no applications, but its children do."""
     town = Town(TWO % "")
     town.follow(TWO % "queues: [{name: x}]")
     refusals = refused_apps(town.do(apps(app("up", "root.a"), app("down", "root.a.x"))))
@@ -214,7 +214,7 @@ def test_a_reload_does_not_shorten_a_back_off() -> None:
     assert keys(town.wait(0.2)) == ["small"]
 
 
-def test_a_reload_during_a_replay_keeps_its_hold() -> None:
+def test_a_reload_during_a_replay_keeps_the_hold_of_the_replay() -> None:
     """A reload during a replay is in force, but nothing is scheduled before the replay has ended."""
     town = Town(TWO % "resources: {max: {memory: 1}}", "root.a")
     town.do(BeginReplay(rm_id=RmId(RM)))

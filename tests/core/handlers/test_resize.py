@@ -37,7 +37,7 @@ def test_a_resize_changes_only_the_size() -> None:
 
 @pytest.mark.row(111, 112)
 def test_a_repeated_ask_changes_nothing() -> None:
-    """The same ask, and the same allocation, sent again change only the count of asks."""
+    """A repeated ask, and a repeated allocation, change only the count of asks."""
     core = town()
     known = [ask("job", "k1", vcore=4), ask("job", "k2", vcore=11)]
     core.do(asks(*known))

@@ -91,7 +91,7 @@ def test_a_removed_partition_of_many_queues_takes_slices() -> None:
     assert most <= Tuning().slice_size
 
 
-def test_another_order_of_very_many_nodes_takes_slices() -> None:
+def test_a_change_of_the_order_of_many_nodes_takes_slices() -> None:
     """A reload with another node order takes slices, in each of which some nodes are sorted."""
     driver = Driver(tuning=Tuning(slice_size=10))
     driver.do(register(config("[{name: a}]")))

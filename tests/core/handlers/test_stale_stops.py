@@ -1,4 +1,4 @@
-"""A stop that was decided ends if its reason no longer applies."""
+"""A decided stop is withdrawn if its reason no longer applies."""
 
 from collections.abc import Iterable
 
@@ -133,7 +133,7 @@ REQUIRED: dict[str, Command] = {
 
 @pytest.mark.parametrize("reason", REQUIRED)
 def test_a_notice_for_a_required_node_ends_with_its_reason(reason: str) -> None:
-    """A notice for a required node whose reason is gone ends by its deadline, also with preemption off."""
+    """A void notice for a required node is withdrawn by its deadline, even with preemption disabled."""
     driver = town()
     driver.do(cordon("n2"), reload(queues(rest="preemption: {enabled: false}")))
     driver.do(nodes(node("n3", memory=2)), cordon("n3"))
@@ -200,7 +200,7 @@ def hurried() -> Driver:
 
 @pytest.mark.parametrize("reason", ENDED)
 def test_an_ask_that_loses_its_victims_has_others_stopped(reason: str) -> None:
-    """If an ask cannot use the node of its victim, another victim is stopped, and the ask is placed there."""
+    """If an ask cannot use the node of its victim, it gets the node of another victim."""
     driver = hurried()
     effects = driver.do(ENDED[reason])
     effects += driver.do(releases(release("guest", "young")))

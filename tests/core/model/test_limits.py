@@ -111,8 +111,8 @@ def test_an_application_keeps_its_group_while_it_is_limited(before: str, after: 
 
 
 @pytest.mark.row(156)
-def test_an_application_leaves_its_group_with_its_usage() -> None:
-    """When one of two applications leaves a group, only the usage of the other counts for it at root."""
+def test_usage_moves_to_the_new_group_of_an_application() -> None:
+    """When one of two applications changes its group, its usage counts in the new group at root."""
     both = "[{name: a, limits: [%s]}, {name: b, limits: [%s]}]"
     driver = town(
         config(both % (groups("ops"), groups("ops"))),
@@ -155,7 +155,7 @@ def test_the_tightest_limit_applies() -> None:
 
 @pytest.mark.row(155)
 def test_each_user_of_a_limit_is_limited_separately() -> None:
-    """Each user of one limit may use its whole amount, whatever the others use."""
+    """Each user of one limit may use the whole amount, regardless of the other users."""
     limit = "{users: [sue, bob], maxresources: {vcore: 2m}}"
     driver = town(leaf(limit), *(app(user, "root.a", user=user) for user in ("sue", "bob", "eve")))
     for user in ("sue", "bob", "eve"):

@@ -23,8 +23,8 @@ def some_quota(random: Random) -> Quota:
     return quota
 
 
-def test_the_quick_comparison_agrees_with_the_excess() -> None:
-    """The quick comparison finds the same quota as the one that returns the excess."""
+def test_both_comparisons_find_the_same_quota() -> None:
+    """The quick comparison finds the same exceeded quota as the function that returns the excess."""
     random = Random(20261126)
     found = set()
     for _ in range(2000):

@@ -1,4 +1,4 @@
-"""State retained of removed partitions, for partitions that are added under their names, is bounded."""
+"""The state retained of removed partitions, in case they are added again, is bounded."""
 
 from licorne_core.messages.kept import MOST_KEPT, Kept
 from licorne_core.partitions.kept import KeptOfPartitions

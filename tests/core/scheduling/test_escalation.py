@@ -164,7 +164,7 @@ def carry_out(world: World, what: str, number: int, seconds: float) -> None:
 def test_a_reservation_request_is_ranked_once_an_ask_is_old_enough(
     history: list[tuple[str, int, float]],
 ) -> None:
-    """A reservation request is ranked by its first ask that is old enough; without one it has a deadline."""
+    """A reservation request is ranked by its first old enough ask; without such an ask it has a deadline."""
     world = World()
     for step in history:
         carry_out(world, *step)
@@ -193,7 +193,7 @@ def test_the_request_of_an_ask_that_requires_its_node_is_ranked_at_once() -> Non
     assert TIMER not in world.timers
 
 
-def test_another_first_old_enough_ask_unparks_the_request() -> None:
+def test_a_change_of_the_first_old_enough_ask_unparks_the_request() -> None:
     """A reservation request is unparked exactly when its first old enough ask changes."""
     world = World()
     low = world.ask(age=5.0)

@@ -27,7 +27,7 @@ def names(counts: dict[str, int]) -> list[str]:
 
 
 def started(driver: Driver, *wanted: tuple[str, int]) -> Counter[str]:
-    """The number of allocations of each user after the applications have asked for this number of cores."""
+    """The new allocations of each user after the applications have submitted this number of asks."""
     made = (ask(app_id, f"{app_id}-{number}", vcore=1) for app_id, count in wanted for number in range(count))
     return Counter(app_id.partition("-")[2] for app_id, *_ in placed(driver.do(asks(*made))))
 

@@ -39,7 +39,7 @@ def test_products_saturate(size: r.Resources, factor: int) -> None:
 
 @given(st.lists(SIZES, max_size=4))
 def test_a_sum_of_many_equals_successive_additions(sizes: list[r.Resources]) -> None:
-    """`sum_of` equals successive additions."""
+    """`sum_of` equals repeated calls of `add`."""
     total: dict[str, int] = {}
     for size in sizes:
         total = r.add(total, size)
@@ -57,7 +57,7 @@ def test_arithmetic_changes_no_operand(left: r.Resources, right: r.Resources) ->
 
 
 @given(SIZES, SIZES)
-def test_fitting_with_and_without_missing_types(limit: r.Resources, size: r.Resources) -> None:
+def test_a_type_missing_in_the_limit_is_zero_or_unlimited(limit: r.Resources, size: r.Resources) -> None:
     """A type missing in the limit counts as zero in `fits`, and as unlimited in `fits_max_undefined`."""
     assert r.fits(limit, size) == all(v <= max(0, limit.get(n, 0)) for n, v in size.items())
     shared = limit.keys() & size.keys()

@@ -53,7 +53,7 @@ def counts(driver: Driver, rm: str = RM) -> RmCounts:
 
 
 @pytest.mark.parametrize("name", ["requests", "allocations"])
-def test_a_wrong_count_is_detected(name: str) -> None:
+def test_a_wrong_count_of_objects_is_detected(name: str) -> None:
     """The check of the books recounts the objects of all applications (A2)."""
     driver = started(RmCaps())
     tally = next(iter(driver.scheduler.partitions.values())).tally
@@ -230,7 +230,7 @@ def test_a_new_registration_resets_the_usage_of_caps() -> None:
     assert counts(driver) == fresh
 
 
-def test_a_removed_partition_does_not_count() -> None:
+def test_objects_of_a_removed_partition_do_not_count() -> None:
     """The objects of a removed partition do not count against caps."""
     both = LEAF + LEAF.removeprefix("partitions:\n").replace("name: default", "name: gpu")
     driver = Driver()
@@ -267,7 +267,7 @@ def test_an_rm_can_replay_while_memory_is_short() -> None:
 
 
 def test_asks_of_a_small_rm_are_accepted_while_memory_is_short() -> None:
-    """While memory is short, asks of RMs with less than an equal share are accepted."""
+    """While memory is short, asks of RMs that use less than an equal share of it are accepted."""
     driver = started(RmCaps())
     driver.do(asks(*(ask("one", f"k{number}", vcore=1) for number in range(100))))
     driver.do(register(LEAF, "small"), nodes(node("n", vcore=100), rm="small"))

@@ -101,7 +101,7 @@ def test_very_many_asks_are_sorted_in_steps() -> None:
     assert [report.ask.key for report in walk if report is not None] == in_order[1:]
 
 
-def test_an_application_is_not_blocked_by_its_own_count() -> None:
+def test_an_application_that_counts_as_running_does_not_block_itself() -> None:
     """An application with a reserved node already counts as running, so the count does not block its asks."""
     driver = Driver()
     driver.do(register(config("[{name: a, maxapplications: 1}]")))

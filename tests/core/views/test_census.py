@@ -69,7 +69,7 @@ def test_asks_are_counted_by_queue_and_blocker() -> None:
 
 
 def test_asks_of_blocked_applications_are_counted() -> None:
-    """Asks count under a hold, a stopped queue, or a maximum of applications that blocks theirs."""
+    """Asks count under the hold, stopped queue or maximum of applications that blocks their application."""
     driver = Driver()
     driver.do(
         register(config("[{name: a, maxapplications: 1}]")),

@@ -50,7 +50,7 @@ def nodes_check(driver: Driver, app_id: str, key: str = "") -> NodesCheck:
 
 
 def idle_and_waiting(driver: Driver) -> None:
-    """Reserve three nodes for `nightly`, which is then above its maximum, and one for an ask of `etl`."""
+    """Reserve three nodes for `nightly` and one for `etl`; a lower maximum then blocks `nightly`."""
     driver.do(asks(*(ask("night", f"big{number}", vcore=8_000) for number in range(3))))
     driver.do(asks(ask("etl", "big", vcore=7_000)))
     driver.wait(3)

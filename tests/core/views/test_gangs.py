@@ -128,7 +128,7 @@ def test_the_explanation_of_a_gang_placed_whole_has_no_preemption(tags: dict[str
 
 
 def test_an_ask_names_the_placeholder_that_it_replaces(driver: Driver) -> None:
-    """A replacement names its placeholder, and counts as a pending ask until the RM has stopped that one."""
+    """A replacement names its placeholder, and counts as pending until the RM has stopped the placeholder."""
     driver.do(asks(real("r", "g", 2)))
     gang = driver.app("gang")
     assert [(item.ask.key, item.replaces, item.assumed_node) for item in waiting(driver)] == [("r", "p1", "")]

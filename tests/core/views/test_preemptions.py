@@ -33,7 +33,7 @@ def partition(driver: Driver) -> Partition:
 
 
 def test_victims_are_listed_the_latest_first(driver: Driver, partition: Partition) -> None:
-    """Victims are listed latest first: all, or those of an application, of a key, or of both."""
+    """Victims are listed latest first, optionally only those of one application, of one key, or of both."""
     for key, app_id in (("a", "low"), ("b", "low"), ("a", "other")):
         partition.ledger.note(victim(key, app_id))
 

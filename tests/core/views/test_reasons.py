@@ -44,7 +44,7 @@ def test_asks_are_counted_by_blocker_and_subject() -> None:
 
 
 def test_the_cause_of_a_class_is_its_most_frequent_shortage() -> None:
-    """Asks of a class count under the shortage of most nodes; a missing required node counts as well."""
+    """Asks of a class count under the shortage that most nodes have; an unknown required node is one, too."""
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -83,7 +83,7 @@ def test_asks_that_would_delay_a_shadow_start_have_that_reason() -> None:
 
 
 def test_very_many_classes_are_compared_with_only_some_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The total is right, the code is that of the scheduler, and the work is bounded."""
+    """Beyond a bound on comparisons asks count under the scheduler's code, with an unknown cause."""
     monkeypatch.setattr(reasons, "MOST_LOOKS", 20)
     monkeypatch.setattr(reasons, "LEAST_NODES", 2)
     driver = Driver()

@@ -60,7 +60,7 @@ def several(app_id: str, number: int, vcore: int) -> list[Ask]:
 
 @pytest.mark.row(120)
 def test_a_plan_has_the_victims_of_a_lowered_maximum() -> None:
-    """Each victim has the seconds until its stop, and the queue has its excess."""
+    """A victim is listed with the seconds until its stop, and the queue with its excess."""
     slow = "properties: {quota.preemption.delay: 20s}"
     driver = settled(
         f"[{{name: a, resources: {{max: {{vcore: 8m}}}}, {slow}}}, {{name: b}}]",
@@ -76,7 +76,7 @@ def test_a_plan_has_the_victims_of_a_lowered_maximum() -> None:
     assert plan.horizon == 25.0
 
 
-def test_a_plan_ends_after_an_hour() -> None:
+def test_a_plan_covers_one_hour() -> None:
     """A plan looks an hour ahead; with a longer delay of enforcement it is incomplete."""
     slow = "properties: {quota.preemption.delay: 2h}"
     driver = settled("[{name: a}, {name: b}]", *several("a", 4, vcore=2), rest=QUOTA)

@@ -46,7 +46,7 @@ def begun(*sizes: int, running: tuple[str, int] = ("root.b", 1)) -> Driver:
 
 
 def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
-    """The texts of confirmed trials; trials without other asks are made only if none is confirmed."""
+    """The texts of confirmed trials; trials without other asks are made only if no other is confirmed."""
     name = WaitingAskName(RmId("rm1"), "default", AppId(app_id), AllocationKey(key))
     confirmed: list[StartTrial] = []
     for alone, adds_node in product((False, True), repeat=2):
@@ -61,7 +61,7 @@ def outcomes(driver: Driver, app_id: str, key: str) -> list[str]:
     return [trial.text() for trial in confirmed]
 
 
-def test_a_start_with_victims_or_an_unasked_rm_is_reported_as_such() -> None:
+def test_a_trial_says_if_it_has_victims_or_did_not_ask_the_rm() -> None:
     """The text of a trial says if allocations are stopped first, and if the RM may refuse the node."""
     trial = StartTrial(changes=(), node_id="n1", stopped=3, unasked=True)
     assert trial.text() == (
@@ -163,7 +163,7 @@ def test_an_ask_starts_with_each_reported_change(
     assert outcomes(driver, "new", f"w{len(sizes) - 1}") == told
 
 
-def test_applications_that_start_earlier_are_allowed_for() -> None:
+def test_the_reported_maximum_counts_applications_that_start_earlier() -> None:
     """The reported maximum allows as many applications as run when the ask starts."""
     driver = begun(10, running=("root.one", 1))
     for name in ("first", "new"):
@@ -179,7 +179,7 @@ def test_applications_that_start_earlier_are_allowed_for() -> None:
     [nodes(node("n1", action=NodeAction.DRAIN_NODE)), asks(foreign("other", "n1", vcore=2))],
     ids=["drained", "taken by another scheduler"],
 )
-def test_only_a_node_that_then_takes_the_ask_is_freed(change: Command) -> None:
+def test_a_trial_frees_only_a_node_that_would_take_the_ask(change: Command) -> None:
     """Of nodes that would take the ask when empty, the node with the fewest allocations is freed."""
     driver = begun(4, 3, running=("root.b", 7))
     driver.do(change, apps(app("new", "root.b")), asks(ask("new", "w", vcore=2)))
@@ -206,7 +206,7 @@ LACKING = {
 def test_shortages_are_reported_without_a_trial(
     sizes: tuple[int, ...], running: tuple[str, int], wanted: int, told: str
 ) -> None:
-    """A shortage has the needed and the present amount; an ask that does not wait has no shortage."""
+    """A shortage has the needed and the present amount; for an ask that does not wait NotFound is raised."""
     driver = begun(*sizes, running=running)
     driver.do(apps(app("new", running[0])))
     driver.scheduler.handle(asks(ask("new", "w", vcore=wanted)), driver.now)

@@ -1,8 +1,8 @@
-"""Write the samples of this folder: made jobs, in the published formats of traces.
+"""Write the samples of this folder: invented jobs, in the published formats of traces.
 
     python tests/data/traces/make.py
 
-Nothing is from a real trace: names, times and sizes are drawn by a seed.
+No content is from a real trace: names, times and sizes are drawn by a seed.
 """
 
 import csv
@@ -36,7 +36,7 @@ def table(name: str, header: Sequence[str], rows: Iterable[Sequence[object]]) ->
 
 
 def date(seconds: float) -> str:
-    """A date as logs have it."""
+    """A date in the form of logs."""
     return f"{datetime.fromtimestamp(START + seconds, UTC):%Y-%m-%d %H:%M:%S}"
 
 

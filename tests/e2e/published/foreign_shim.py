@@ -1,7 +1,7 @@
 """A shim that is independent of Licorne: stubs generated from the published interface, and JSON lines.
 
-Run as a program, in a process of its own: two files that define the same messages cannot be loaded into one.
-Commands are lines on stdin, messages of the server lines on stdout.
+It runs as a process of its own, because two files that define the same messages cannot be loaded into one
+process. Commands are lines on stdin, messages of the server are lines on stdout.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ def say(**line: Any) -> None:
 
 
 async def register(stub: Any, message: dict[str, Any]) -> None:
-    """Register, and say how it went."""
+    """Register, and print the result."""
     request = json_format.ParseDict(message, si.RegisterResourceManagerRequest())
     try:
         response = await stub.RegisterResourceManager(request)
@@ -37,7 +37,7 @@ async def register(stub: Any, message: dict[str, Any]) -> None:
 
 
 async def listen(name: str, call: Any) -> None:
-    """Say everything that arrives on a stream, and how it ended."""
+    """Print every message that arrives on a stream, and its end."""
     try:
         async for message in call:
             content = json_format.MessageToDict(message, preserving_proto_field_name=True)
@@ -50,7 +50,7 @@ async def listen(name: str, call: Any) -> None:
 
 
 async def main(target: str) -> None:
-    """Execute the lines on stdin until they end."""
+    """Execute the lines on stdin until their end."""
     assert not any(name.startswith("licorne") for name in sys.modules)
     calls: dict[str, Any] = {}
     listeners = []

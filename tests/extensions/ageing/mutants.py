@@ -1,4 +1,4 @@
-"""Defects of ageing: the age of the oldest ask, up to the bound, changes the order and nothing else."""
+"""Seeded defects in ageing: the bonus that the age of its oldest ask gives an application."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

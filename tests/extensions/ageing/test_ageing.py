@@ -76,7 +76,7 @@ def bonus(driver: Driver, app_id: str = "old") -> int:
 def test_an_old_ask_precedes_an_ask_of_higher_priority(
     properties: str, seconds: float, priority: int, first: str
 ) -> None:
-    """An ask precedes one of higher priority after this time and not before, up to the bound."""
+    """From this age on, and not before, an ask precedes one of higher priority, up to the bound."""
     assert served(waiting(properties), seconds, priority=priority) == [first]
 
 
@@ -94,7 +94,7 @@ def test_reports_have_the_age_bonus() -> None:
     [("", 2, "o"), ("", 4, "y"), ("priority.offset: '10'", 12, "o"), ("priority.policy: fence", 1, "y")],
 )
 def test_queues_above_have_the_priority_with_the_bonus(more: str, priority: int, first: str) -> None:
-    """A leaf precedes its sibling by the bonus, within its offset; a fence hides the bonus."""
+    """The bonus and then the offset raise the priority of a leaf; a fence hides the bonus."""
     driver = waiting(", ".join(filter(None, (AGEING, more))))
     assert served(driver, 180.0, rival="other", priority=priority) == [first]
 

@@ -1,4 +1,4 @@
-"""Defects of the reports of asks that wait for a larger cluster: each is reported once, and no other ask."""
+"""Seeded defects in reports of asks that wait for a larger cluster: which asks are reported, and how many."""
 
 from mutants.defect import Defect
 from mutants.operators import swap, without

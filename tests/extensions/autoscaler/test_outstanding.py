@@ -132,7 +132,7 @@ def asking() -> Driver:
 
 
 def test_an_ask_that_was_assumed_after_its_report_is_not_reported_again() -> None:
-    """An ask that was assumed after its report is not reported again."""
+    """An ask that is refused again after its report has no second report."""
     core = asking()
     (check,) = asked(core.do(asks(ask("one", "k", vcore=1, predicate="p"))))
     core.do(refusing(check))
@@ -193,7 +193,7 @@ def _tick(core: Driver, effects: list[Effect]) -> None:
 def test_the_cost_of_a_report_is_linear_in_the_asks_of_a_class(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Four times the asks of a class run four times the lines of code, and no more of them in one turn."""
+    """Four times the asks of a class execute four times the lines in total, and no more in one turn."""
     monkeypatch.setattr(outstanding, "PART", 20)
     totals, largest = [], []
     for count in (200, 800):

@@ -1,4 +1,4 @@
-"""Defects in the counts and ends of back-offs of applications."""
+"""Seeded defects in back-offs of applications: the asks that count, and the end of a back-off."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, without

@@ -18,7 +18,7 @@ from support.core.driver import Driver, keys
 def application(
     stuck: Iterable[int], others: Iterable[int] = (), *, predicate: str | None = None
 ) -> Application:
-    """An application with asks in this order of arrival, blocked or not, in alternating groups."""
+    """An application with asks of these arrivals: stuck ones in two groups, placeable ones in a third."""
     made = Application(AppId("app"), QueuePath("root.a"), UserGroup("ann", ()), {}, 0.0)
     made.leaf = Queue("a", None, is_leaf=True, managed=True)
     for arrival in sorted([*stuck, *others]):
@@ -43,7 +43,7 @@ def is_other(group: AskGroup) -> bool:
 
 
 def found(made: Application, arrival: int) -> bool:
-    """Whether the application of two asks backs off when this ask could be placed."""
+    """Whether an application, after two blocked asks, backs off when this ask could be placed."""
     place = next(r.place for r in made.requests.values() if r.arrival == arrival)
     return backs_off(made, 2, place, exceeds, asking=True)
 
@@ -67,7 +67,7 @@ def test_without_a_placeable_ask_one_more_blocked_ask_is_needed() -> None:
 
 @pytest.mark.parametrize(("asking", "expected"), [(True, True), (False, False)])
 def test_asks_blocked_by_open_checks_do_not_count(*, asking: bool, expected: bool) -> None:
-    """Asks that need an answer of the RM are not tried, and do not count, at too many open checks."""
+    """While too many checks are open, asks that need an answer of the RM are not tried and do not count."""
     made = application([1, 2, 3], predicate="p")
     assert backs_off(made, 2, None, exceeds, asking=asking) is expected
     assert backs_off(application([1, 2, 3]), 2, None, exceeds, asking=asking)

@@ -1,4 +1,4 @@
-"""Defects of backfill: planned starts, their changes, and the asks that pass them."""
+"""Seeded defects in backfill: in planned starts, in their changes, and in the asks that pass them."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap, without

@@ -171,7 +171,7 @@ def test_a_release_of_another_rm_lets_asks_pass_a_start() -> None:
 
 
 def test_an_rm_that_leaves_returns_its_part_of_a_budget() -> None:
-    """An ask that waits for amounts that a start holds is tried with what the removed RM has used."""
+    """When an RM is removed, the amounts that it used are given to an ask blocked by held amounts."""
     driver = of_two()
     uses(driver, "some", 2)
     driver.do(asks(job("first", "runs", 4, 100), job("first", "long", 2, 200), job("second", "large", 6, 50)))
@@ -215,7 +215,7 @@ def test_a_changed_limit_or_slice_moves_starts(
 
 
 def test_budgets_and_maxima_are_planned_together() -> None:
-    """A planned start exceeds neither its budget, nor the budgets above it, nor its queues."""
+    """A planned start exceeds neither its budget, nor a budget above it, nor the maximum of its queue."""
     queues = "[{name: a, resources: {max: {vcore: 11m}}}, {name: b}]"
     nested = (
         Budget(name="company", limit={"vcore": 12}, members=(BudgetPattern(queue="root.b"),)),

@@ -43,7 +43,7 @@ class Run(NamedTuple):
 
 
 class BusyCluster(NamedTuple):
-    """A cluster with all room free, what runs there, and the node of a placed member of the gang, if any.
+    """An empty cluster, the allocations in it, and the node of a placed member of the gang, if any.
 
     Members of the gang run for `seconds`.
     """
@@ -75,7 +75,7 @@ def busy(seed: int) -> BusyCluster:
 
 
 def at(some: BusyCluster, time: float) -> Cluster:
-    """The cluster with the room that is free all the time that a gang runs which starts at `time`."""
+    """The cluster with only the room that is free throughout the run of a gang that starts at `time`."""
     least = {name: dict(size) for name, size in some.cluster.room.items()}
     for moment in (time, *(run.start for run in some.runs if time < run.start < time + some.seconds)):
         room = {name: dict(size) for name, size in some.cluster.room.items()}
@@ -90,7 +90,7 @@ def at(some: BusyCluster, time: float) -> Cluster:
 
 
 def possible(some: BusyCluster, time: float) -> list[list[str]]:
-    """The domains with room for all members at the time, of the narrowest level that has one."""
+    """The domains of the narrowest possible level that have room for all members at the time."""
     cluster = at(some, time)
     levels = [cluster.level] if cluster.required else [*dict.fromkeys((cluster.level, "zone", ""))]
     for level in levels:
@@ -197,7 +197,7 @@ def shadow_of(driver: Driver) -> ShadowStart | None:
 
 
 def slots(cluster: Cluster, inside: Sequence[str]) -> int:
-    """The number of members with room, if those of each size had the nodes for themselves."""
+    """The number of members with room, counted for each size as if there were no other sizes."""
     return sum(
         min(cluster.room[name][what] // value for what, value in size.items())
         for size, _ in cluster.groups
@@ -211,9 +211,9 @@ def slots(cluster: Cluster, inside: Sequence[str]) -> int:
 def test_a_start_is_the_earliest_that_brute_force_finds(
     part: range, others: bool, tuning: Tuning | None
 ) -> None:
-    """The nodes are in the smallest domain of the narrowest level that fits then; no slice is divided.
+    """The nodes are in the smallest domain of the narrowest level with room; no slice is divided.
 
-    Beside other shadow starts the gang ends before those need the same room.
+    Beside other shadow starts the gang ends before another start needs its room.
     """
     for seed in part:
         some = busy(seed)

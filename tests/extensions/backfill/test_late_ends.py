@@ -18,7 +18,7 @@ from support.core.driver import START, placed
 
 @pytest.mark.parametrize("delay", [0.001953125, 0.25, 1.0])
 def test_delays_of_successive_starts_only_add_up(delay: float) -> None:
-    """A holder whose start is due does not wait for starts published later: those move by the same delay."""
+    """A late holder is placed as soon as it has room; later starts move by the same delay."""
     driver = world(10, properties=CONSERVATIVE)
     driver.do(asks(job("first", "X", 10, 100), *(job("second", key, 10, 60) for key in "ABC")))
     now, over = 100 + delay, release("first", "X")
@@ -71,7 +71,7 @@ def test_a_start_counts_on_the_learnt_end_of_an_earlier_holder() -> None:
 
 @pytest.mark.parametrize(("late", "starts_then"), [(0.125, True), (1.0, True), (1.125, False)])
 def test_a_gap_that_fits_exactly_allows_a_delay_of_a_second(late: float, starts_then: bool) -> None:
-    """The start after the gap, although published before, may be that late; other asks may not delay it."""
+    """An ask planned in the gap starts if its room is at most a second late; no other ask starts there."""
     driver = world(10, properties=CONSERVATIVE)
     driver.do(asks(job("first", "A", 6, 100), job("first", "B", 4, 50)))
     driver.do(asks(job("second", "H", 10, 50)), asks(job("third", "L", 4, 50)))

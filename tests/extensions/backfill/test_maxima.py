@@ -129,8 +129,8 @@ def test_starts_under_a_maximum_are_planned_around_each_other() -> None:
     assert placed(driver.do(asks(job("third", "fits", 4, 100)))) == [("third", "fits", "n0")]
 
 
-def test_many_starts_behind_one_maximum_leave_a_first_one_to_others() -> None:
-    """Of 17 asks behind one maximum 16 hold a start, and one of two behind another maximum holds one too."""
+def test_starts_behind_one_maximum_leave_a_start_to_another_maximum() -> None:
+    """Of 17 asks behind one maximum 16 hold a start; of two behind another maximum one holds a start."""
     driver = world(100, queues=MAXIMUM.replace("{name: b}", "{name: b, resources: {max: {vcore: 5m}}}"))
     driver.do(asks(job("first", "runs", 10, 100), job("other", "also", 5, 100)))
     driver.do(asks(*(job("first", f"w{number:02}", 10, 10) for number in range(17))))
@@ -155,7 +155,7 @@ def test_without_known_ends_there_is_no_start_behind_a_maximum() -> None:
 def test_a_gang_blocked_by_a_maximum_holds_one_start_for_all_members(
     queues: str, bounds: SetBudgets | None
 ) -> None:
-    """The start waits for the amounts of all members; of the nodes, those are held that are busy longest."""
+    """The start waits for the amounts of all members; the nodes that are busy longest are held."""
     driver = world(4, 4, 4, queues=queues, bounds=bounds)
     driver.do(asks(job("first", "X", 4, 100), job("first", "Y", 3, 40)))
     driver.do(apps(app("gang", "root.a", gang={"vcore": 8})))
@@ -251,7 +251,7 @@ SHARED = "[{name: a, resources: {max: {vcore: %sm}}}, {name: b}]"
     ],
 )
 def test_a_lowered_maximum_moves_the_starts_that_no_longer_fit(most: str, then: dict[str, float]) -> None:
-    """They are planned again in the order of publication, or dropped if larger than the maximum."""
+    """Starts above the maximum are planned again in order of publication; larger asks have no start."""
     driver = world(100, queues=SHARED % 14)
     driver.do(asks(job("first", "runs", 9, 100), job("second", "large", 8, 50), job("third", "next", 6, 50)))
     assert {key: start for key, (start, _) in starts(driver).items()} == {"large": 100.0, "next": 100.0}
@@ -288,7 +288,7 @@ def test_a_start_ruled_out_by_a_lowered_maximum_blocks_no_ask() -> None:
     ids=["at once", "in turns", "only time passes"],
 )
 def test_a_search_for_a_gang_in_a_domain_takes_few_turns(work: int, most: int, is_quiet: bool) -> None:
-    """Changes below the maximum restart the search a bounded number of times; time that passes never does."""
+    """Changes below the maximum restart the search a bounded number of times; lapse of time does not."""
     driver = Driver(tuning=Tuning(fill_work=work))
     properties = "{backfill: easy, topology.levels: 'zone, rack'}"
     driver.do(register(config(MAXIMUM, properties=properties)), apps(app("runs", "root.a")))

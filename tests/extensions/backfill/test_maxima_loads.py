@@ -44,7 +44,7 @@ LOWER = QUEUES.replace("12m", "9m").replace("8m", "5m")
 HIGHER = QUEUES.replace("7m", "9m").replace("8m", "11m")
 
 MOST = {QUEUES: (12, 8), LOWER: (9, 5), HIGHER: (12, 11)}
-"""The maxima of the parent and of its leaf in these queues, for budgets."""
+"""For each variant of the queues, the maxima of parent and leaf, to be used as limits of budgets."""
 
 
 def bounded(queues: str, rest: str, seed: int) -> tuple[str, list[Command]]:
@@ -71,7 +71,7 @@ MODES = pytest.mark.parametrize("mode", ["easy", "conservative"])
 def test_a_start_under_maxima_is_no_later_than_the_sum_of_late_ends(
     part: range, sizes: tuple[int, ...], mode: str, most: float
 ) -> None:
-    """Beyond these delays no start exceeds its first published time, whatever asks and gangs arrive."""
+    """No start exceeds its first published time by more than the sum of late ends before it."""
     held = 0
     for seed in part:
         load = Load(seed, sizes, mode, most)
@@ -95,7 +95,7 @@ def test_starts_fit_under_changing_maxima(part: range, sizes: tuple[int, ...], m
 
 
 class Load:
-    """Asks and gangs in random queues: starts `told` first, and `found` with their delays when placed.
+    """Random asks and gangs: `told` has first published starts, `found` those of placed asks with delays.
 
     Ends are late by up to `most` seconds. With `reloads` maxima rise and fall.
     """
@@ -188,7 +188,7 @@ class Load:
 
 
 def held_at(driver: Driver, quota: Quota, time: float, shadows: Sequence[ShadowStart]) -> int:
-    """Cores of a quota in use at a time by declared runtimes, with those that shadow starts hold then."""
+    """Cores of a quota in use at a time by declared runtimes, plus the cores that shadow starts hold then."""
     partition = driver.partition
     apart = [
         (partition.applications[one.ask.app_id], one.allocation_time + one.ask.ask_class.runtime, one.ask)
@@ -218,7 +218,7 @@ def test_a_start_under_maxima_is_the_earliest_possible(part: range) -> None:
 
 
 def filled(seed: int) -> Driver:
-    """Nodes with running jobs of three leaves, and asks and gangs that wait in random ones of these."""
+    """Nodes with running jobs of three leaves, and asks and gangs that wait in random leaves."""
     rng = Random(f"earliest {seed}")
     driver = Driver()
     start, bounds = bounded(QUEUES, CONSERVATIVE, seed)

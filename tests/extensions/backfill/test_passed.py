@@ -1,4 +1,4 @@
-"""Each backfilled allocation records whose planned start it passed, in the order at its decision."""
+"""Each backfilled allocation records whose planned start it passed in the order of asks at its placement."""
 
 from extensions.backfill.test_shadows import CONSERVATIVE, at, job, starts, world
 from licorne_core.messages.commands import TerminationType
@@ -56,7 +56,7 @@ def test_the_order_at_the_decision_counts() -> None:
 
 
 def test_a_replacement_has_passed_the_holder_that_its_placeholder_passed() -> None:
-    """The work of a backfilled gang is backfilled, not only its placeholder."""
+    """The replacement of a backfilled placeholder counts as backfilled as well."""
     driver = world(10)
     driver.do(asks(job("first", "runs", 6, 100)), asks(job("second", "large", 8, 50)))
     at(driver, 1.0)

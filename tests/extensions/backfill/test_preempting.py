@@ -26,7 +26,7 @@ RECLAIMS = QUEUES.replace(
 def world(*sizes: int, properties: str = EASY, queues: str = QUEUES) -> Driver:
     """Nodes of these sizes, and the applications `low`, `due` and `kept` in the three leaves."""
     driver = Driver()
-    driver.do(register(config(QUEUES, rest="nodesortpolicy: fair", properties=properties)))
+    driver.do(register(config(queues, rest="nodesortpolicy: fair", properties=properties)))
     driver.do(nodes(*(node(f"n{number}", vcore=size, memory=9) for number, size in enumerate(sizes))))
     driver.do(apps(app("low", "root.a"), app("due", "root.b"), app("kept", "root.c")))
     return driver
@@ -40,7 +40,7 @@ def job(app_id: str, key: str, vcore: int, seconds: int | None = None, *, priori
 
 
 def after(driver: Driver, seconds: float) -> list[str]:
-    """Wait; the victims, which end at once, and the asks that start then."""
+    """Wait, and confirm all stops; return the victims and the asks that start in their room."""
     victims = stopped(driver.wait(seconds))
     effects = driver.do(releases(*(release("low", key) for key in victims)))
     return [*victims, *(key for _, key, _ in placed(effects))]
@@ -49,7 +49,7 @@ def after(driver: Driver, seconds: float) -> list[str]:
 @MODES
 @pytest.mark.parametrize("holder", ["due", "low"])
 def test_a_queue_below_its_guarantee_preempts_on_the_only_node(properties: str, holder: str) -> None:
-    """Its own start is no obstacle; that of a queue which may lose resources gives way, and is replanned."""
+    """A start of the queue itself is no obstacle; one of a queue that may lose resources is planned again."""
     driver = world(10, properties=properties)
     driver.do(asks(job("low", "long", 6, 500), job("low", "short", 4, 100)))
     if holder == "low":
@@ -63,7 +63,7 @@ def test_a_queue_below_its_guarantee_preempts_on_the_only_node(properties: str, 
 
 @MODES
 def test_a_start_on_all_nodes_gives_way_on_one_of_them(properties: str) -> None:
-    """The start of a gang moves as a whole, once the ask is placed."""
+    """Once the preempting ask is placed on one node, the start of the gang moves as a whole."""
     driver = world(5, 5, properties=properties)
     driver.do(apps(app("gang", "root.a", gang={"vcore": 10})))
     driver.do(asks(job("low", "first", 5, 500), job("low", "second", 5, 100)))
@@ -153,18 +153,64 @@ def test_only_types_of_the_start_decide_if_it_gives_way() -> None:
     driver.do(asks(ask("kept", "large", memory=8, tags={RUNTIME: "50"})))
     driver.do(asks(ask("due", "waits", vcore=8, memory=8, policy="os")))
     assert after(driver, 3.0) == []
-    driver.do(asks(job("due", "waits", 3, 250)))
-    assert after(driver, 3.0) == ["long", "waits"]
-    at(driver, 100.0)
-    assert placed(driver.do(releases(release("low", "short")))) == [("kept", "first", "n0")]
+    assert starts(driver) == {"large": (100.0, ["n0"])}
 
 
-@pytest.mark.parametrize(("holder", "left"), [("kept", []), ("low", ["one"])], ids=["start", "reservation"])
-def test_a_resized_ask_without_a_promise_leaves_a_node_that_others_use(holder: str, left: list[str]) -> None:
+@pytest.mark.parametrize("since", [0.0, 95.0], ids=["in time", "overdue"])
+def test_a_start_that_gives_way_moves_no_other(since: float) -> None:
+    """It is planned again beside all others, also if it became overdue while the victim was being stopped."""
+    driver = world(10, 10, properties=CONSERVATIVE)
+    driver.do(asks(job("low", "first", 10, 100)))
+    driver.do(asks(job("low", "second", 10, 300)))
+    driver.do(asks(job("low", "yields", 8, 5000)))
+    driver.do(asks(job("kept", "large", 8, 50)))
+    assert starts(driver) == {"yields": (100.0, ["n0"]), "large": (300.0, ["n1"])}
+    at(driver, since)
+    driver.do(asks(job("due", "waits", 8, 3000)))
+    assert stopped(driver.wait(2.0)) == ["first"]
+    driver.wait(9.0)
+    assert placed(driver.do(releases(release("low", "first")))) == [("due", "waits", "n0")]
+    assert starts(driver) == {"yields": (350.0, ["n1"]), "large": (300.0, ["n1"])}
+
+
+def test_idle_room_of_a_start_that_gives_way_needs_no_victims() -> None:
+    """The ask is placed at once, and the start is planned again."""
+    driver = world(10)
+    driver.do(asks(job("low", "short", 5, 100), job("low", "long", 3, 5000)))
+    driver.do(asks(job("low", "large", 7, 50)))
+    driver.do(asks(job("due", "waits", 2)))
+    effects = driver.wait(3.0)
+    assert (stopped(effects), placed(effects)) == ([], [("due", "waits", "n0")])
+    assert starts(driver) == {"large": (5000.0, ["n0"])}
+
+
+@MODES
+def test_an_overdue_start_keeps_its_node_while_an_ask_waits_for_victims_there(properties: str) -> None:
+    """It is planned again when the ask is placed, or does not come any more."""
+    driver = world(10, properties=properties)
+    driver.do(asks(job("low", "short", 5, 100), job("low", "long", 5, 500)))
+    driver.do(asks(job("low", "large", 5, 50)))
+    at(driver, 99.0)
+    driver.do(asks(job("due", "waits", 5)))
+    assert len(stopped(driver.wait(2.0))) == 1
+    driver.wait(20.0)
+    assert starts(driver)["large"] == (100.0, ["n0"])
+    driver.do(releases(release("due", "waits")))
+    assert starts(driver)["large"] != (100.0, ["n0"])
+
+
+@pytest.mark.parametrize(
+    ("properties", "left"),
+    [(EASY, []), ("{reservation.max.nodes: '0'}", ["one"])],
+    ids=["start", "reservation"],
+)
+def test_a_resized_ask_without_a_promise_leaves_a_node_that_others_use(
+    properties: str, left: list[str]
+) -> None:
     """A planned start, or a first reservation without a promise, is alone on its node but for promises."""
-    driver = world(10, properties=EASY if holder == "kept" else "{reservation.max.nodes: '0'}")
+    driver = world(10, properties=properties)
     driver.do(asks(job("low", "short", 6, 100), job("low", "long", 4)))
-    driver.do(asks(job(holder, "large", 6, 50)))
+    driver.do(asks(job("low", "large", 6, 50)))
     driver.do(asks(job("due", "one", 3, 20), job("due", "two", 3, 20)))
     driver.wait(2.0)
     assert reserved(driver).keys() == {"one", "two"}

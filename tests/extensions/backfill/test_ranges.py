@@ -28,7 +28,7 @@ def expected(start: float, items: tuple[tuple[str, int], ...] = SMALL, *, is_hel
 
 
 def told(ranges: Ranges, ask: Expected, start: float) -> Range | None:
-    """The range of the expected start, None without one; then let the ask start."""
+    """Return the range of the expected start, or None, and let the ask start."""
     found = ranges.range(ask)
     if found is not None:
         ranges.judge(ask, found, start, 1)

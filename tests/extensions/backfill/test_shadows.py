@@ -231,7 +231,7 @@ def test_an_ask_holds_a_start_after_the_wait_set_by_its_leaf() -> None:
 
 
 def test_backfill_begins_and_ends_with_a_reload() -> None:
-    """Asks that already wait have runtimes from the reload on; switched off, there are no shadow starts."""
+    """A reload with backfill gives waiting asks runtimes and starts; without backfill no start is held."""
     driver = world(10, properties="{reservation.max.nodes: '0'}")
     driver.do(
         asks(job("first", "runs", 6, 100)), asks(job("second", "large", 8), job("third", "short", 5, 9))
@@ -270,7 +270,7 @@ def test_a_gang_holds_one_start_for_all_its_members() -> None:
 
 
 def test_a_gang_holds_an_idle_node_rather_than_one_whose_end_is_learnt() -> None:
-    """Of nodes with room at the start, those busy until then are held, but none whose end is only learnt."""
+    """Of nodes with room at the start, busy nodes are held first, but not those whose end is only learnt."""
     driver = world(1, 1, 1, 1)
     for number in range(3):
         driver.do(asks(job("first", f"k{number}", 1)))
@@ -292,7 +292,7 @@ def test_a_gang_starts_earlier_when_room_is_freed_early() -> None:
 
 
 def test_a_gang_that_changes_is_planned_again() -> None:
-    """One more placeholder needs more room, and the start moves."""
+    """The start of a gang moves when the gang gains a placeholder, and moves back after its release."""
     driver = world(1, 1, 1)
     driver.do(asks(job("first", "a", 1, 50), job("first", "b", 1, 80), job("first", "c", 1, 200)))
     gang(driver, "wide", 2, 30)

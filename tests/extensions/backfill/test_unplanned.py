@@ -9,7 +9,7 @@ MANY, FEW = AppId("many"), AppId("few")
 
 
 def always(_: Likeness, app_id: AppId) -> bool:
-    """True for every ask: all that failed still wait."""
+    """Whether an ask still waits: always true."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""Defects of budgets over RMs, in one core and with documents of slices."""
+"""Seeded defects in budgets over RMs: in the books of one core, and in the stored slices of members."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap
@@ -138,7 +138,7 @@ BUDGETS = (
         "Counting._visit",
         drop("release"),
         "asks blocked by a budget still wait for it when they are no members any more",
-        ("extensions/budgets/test_budgets::test_asks_that_leave_a_budget_wake",),
+        ("extensions/budgets/test_budgets::test_asks_that_leave_a_budget_are_woken",),
     ),
     Defect(
         "floating-types-stay",

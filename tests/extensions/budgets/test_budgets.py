@@ -81,7 +81,7 @@ def report(driver: Driver, name: str = "all") -> BudgetReport:
 
 
 def test_a_budget_bounds_all_rms_together() -> None:
-    """Usage of one RM is not available to another, and its release wakes the other's ask."""
+    """Amounts used by one RM are not available to another; their release wakes the other RM's ask."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=3)))
     assert wants(driver, "one", "k1", "k2", memory=1) == ["k1", "k2"]
@@ -136,7 +136,7 @@ def test_usage_counts_in_the_budgets_above() -> None:
 
 
 def test_members_are_matched_by_patterns() -> None:
-    """RM, partition and queue must all match a pattern, and a queue includes those below it."""
+    """The patterns of RM, partition and queue must all match; one for a queue includes the queues below."""
     driver = joined("one", "two")
     driver.do(*(apps(app("below", "root.b.c"), rm=rm) for rm in ("one", "two")))
     own, spare = BudgetPattern(rm="t*", queue="root.b"), BudgetPattern(partition="spare")
@@ -171,8 +171,8 @@ def test_a_higher_or_removed_limit_wakes_waiting_asks() -> None:
 
 
 @pytest.mark.parametrize("left", ["the budget is gone", "the RM is no member"])
-def test_asks_that_leave_a_budget_wake(left: str) -> None:
-    """Asks do not wait for a budget to which they no longer belong, even if that has no room."""
+def test_asks_that_leave_a_budget_are_woken(left: str) -> None:
+    """Asks do not wait for a budget to which they no longer belong, even if that budget has no room."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=0)))
     for rm in ("one", "two"):
@@ -210,7 +210,7 @@ def test_invalid_budgets_change_nothing() -> None:
 
 
 def test_a_slice_bounds_its_rm() -> None:
-    """An RM is bounded by its slice, has nothing of other slices, and a moved slice wakes its asks."""
+    """An RM is bounded by its own slice; asks of an RM wake when its slice is increased."""
     driver = joined("one", "two", "three")
     slices = {RmId("one"): {"memory": 2}, RmId("two"): {"memory": 1}}
     driver.do(budgets(Budget(name="all", limit={"memory": 3}, members=EVERYTHING, slices=slices)))
@@ -252,7 +252,7 @@ def test_a_replay_above_the_budget_is_an_overdraft() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_usage_is_removed_with_its_rm(leaves: bool) -> None:
-    """When an RM leaves or registers again its usage is removed at once, and other RMs are woken."""
+    """When an RM leaves or registers again, its usage is removed at once, and asks of other RMs wake."""
     driver = joined("one", "two")
     driver.do(budgets(budget(memory=2)))
     wants(driver, "one", "k1", "k2", memory=1)
@@ -279,7 +279,7 @@ def test_a_removed_partition_frees_its_budget() -> None:
 
 
 def test_asks_of_a_new_registration_are_woken() -> None:
-    """More room wakes asks of an RM that registered again while its former partition was dismantled."""
+    """Freed amounts wake asks of an RM whose previous partition is still being dismantled."""
     driver = joined("one", "two", sweep=50)
     driver.do(budgets(budget(memory=1)))
     assert wants(driver, "two", "k1", memory=1) == ["k1"]
@@ -390,7 +390,7 @@ def test_an_ask_blocked_by_a_budget_does_not_preempt() -> None:
 
 @pytest.mark.parametrize("leaves", [True, False])
 def test_freed_amounts_of_victims_are_reserved_in_their_budget(leaves: bool) -> None:
-    """No other RM may use the budget freed by victims before the ask, unless the RM of the ask leaves."""
+    """The budget that victims free is kept for the preempting ask, until the RM of that ask leaves."""
     driver = Driver()
     driver.do(register(GUARANTEED), nodes(node("n", memory=2)), budgets(budget(memory=3)))
     driver.do(register(GUARANTEED, rm="two"), nodes(node("n", memory=9), rm="two"))
@@ -429,7 +429,7 @@ def test_new_applications_belong_to_the_budgets_of_their_queue() -> None:
 
 
 def test_amounts_freed_by_a_deadline_count_in_the_same_turn() -> None:
-    """When a tick ends an assumption, another partition's ask is placed in its turn of the same tick."""
+    """When a tick ends the assumption of an ask, an ask of another partition is placed in the same tick."""
     driver = joined("two")
     policy = PredicatePolicy(deadline=2.0)
     driver.do(register(QUEUES, rm="one", predicates=policy), nodes(node("n", memory=100), rm="one"))

@@ -53,7 +53,7 @@ def test_an_ask_above_a_budget_has_one_event_until_it_fits() -> None:
 
 
 def test_limits_of_users_have_events_before_budgets() -> None:
-    """Of two blockers the event names the user's limit, and after its end the budget."""
+    """An ask above a user's limit and a budget has an event of the limit, and of the budget once it fits."""
     driver = waiting(20)
     driver.do(BOUND, apps(app("app", "root.a")), asks(ask("app", "k1", memory=2)))
     driver.do(asks(ask("app", "k2", memory=2)))

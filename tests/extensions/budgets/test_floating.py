@@ -57,7 +57,7 @@ def test_no_report_of_nodes_shows_a_floating_type() -> None:
 
 
 def test_a_resized_node_still_has_floating_types() -> None:
-    """An update of a node's capacity, or its repetition, does not change its floating types."""
+    """Updates of a node's capacity, even repeated ones, do not change the node's floating types."""
     driver = joined("one")
     driver.do(floats(LICENCES), nodes(node("n", NodeAction.UPDATE, memory=50), rm="one"))
     assert wants(driver, "one", "k", memory=1, licence=1) == ["k"]

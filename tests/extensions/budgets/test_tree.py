@@ -27,7 +27,7 @@ def complaints(text: str) -> list[str]:
 
 
 def test_a_tree_is_parsed_to_a_list() -> None:
-    """Names are paths, parents come first, quantities are those of queues, and a missing pattern is `*`."""
+    """The list has paths as names, parents first, quantities as in queues, and `*` for a missing pattern."""
     tree = load_budgets(TREE)
     assert tree.floating == {"licence/matlab"}
     assert tree.budgets == (
@@ -48,7 +48,7 @@ def test_a_tree_is_parsed_to_a_list() -> None:
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "budgets: []\n"])
 def test_a_text_without_budgets_removes_all(text: str) -> None:
-    """A text without budgets removes all budgets."""
+    """An empty text, a comment, and an empty list are parsed to no budgets."""
     assert load_budgets(text).budgets == ()
 
 

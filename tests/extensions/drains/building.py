@@ -15,5 +15,5 @@ def cordon(
 
 
 def drain(node_id: str, seconds: float | None = 0.0, *, partition: str = "", rm: str = RM) -> DrainNode:
-    """An operator drains a node by a deadline in seconds; 0 stops at once, None never."""
+    """An operator drains a node by a deadline in seconds; 0 stops all at once, None sets no deadline."""
     return DrainNode(rm_id=RmId(rm), partition=partition, node_id=NodeId(node_id), seconds=seconds)

@@ -1,4 +1,4 @@
-"""Defects of drains and cordons."""
+"""Seeded defects in drains of nodes."""
 
 from mutants.defect import Defect
 from mutants.operators import swap

@@ -1,4 +1,4 @@
-"""An operator cordons a node: a flag besides that of the RM."""
+"""An operator cordons a node: a mark separate from the RM's own drain of the node."""
 
 from dataclasses import replace
 
@@ -57,7 +57,7 @@ def test_a_second_cordon_changes_nothing() -> None:
 
 
 def test_a_node_is_schedulable_if_rm_and_operator_allow_it() -> None:
-    """A node is schedulable only if both allow it, in any order of their requests."""
+    """A node is schedulable only if the RM and the operator both allow it, in any order of requests."""
     driver = cluster()
     driver.do(nodes(node("n1", NodeAction.DRAIN_NODE)), cordon("n1"))
     assert not schedulable(driver)
@@ -173,7 +173,7 @@ def test_an_unknown_node_is_refused() -> None:
     ]
 
 
-def test_a_partition_that_is_added_again_has_its_marks() -> None:
+def test_a_partition_that_is_added_again_has_its_cordons_and_stops() -> None:
     """A partition that was removed and added again has the cordons and stops in force at its removal."""
     both = config("[{name: a}]") + "  - name: second\n    queues: [{name: root, queues: [{name: a}]}]\n"
     second = PartitionName("[rm1]second")

@@ -78,7 +78,7 @@ def test_a_drain_without_a_deadline_stops_nothing() -> None:
 
 
 def test_a_drain_uses_the_priority_of_an_operator() -> None:
-    """An application with a raised priority keeps its allocations longest, whatever its asks have."""
+    """A raised application keeps its allocations longest, whatever the priorities of its asks."""
     driver = cluster("1a", "1b")
     driver.do(apps(app("late", "root.a")), asks(ask("late", "low", priority=0, vcore=1)))
     driver.do(change("late", priority=7))
@@ -86,7 +86,7 @@ def test_a_drain_uses_the_priority_of_an_operator() -> None:
 
 
 def test_allocations_are_stopped_evenly() -> None:
-    """Of four allocations in 40 s one is stopped every 10 s, the first at once, and each only once."""
+    """With four allocations and 40 s, one is stopped every 10 s, beginning at once, and none twice."""
     driver = cluster("a", "b", "c", "d")
     told = [stopped(driver.do(drain("n1", 40)))]
     told += [stopped(driver.wait(10)) for _ in range(5)]
@@ -96,7 +96,7 @@ def test_allocations_are_stopped_evenly() -> None:
     assert (report.start_time, report.deadline) == (START + 4, START + 44)
 
 
-def test_allocations_that_end_by_themselves_are_counted() -> None:
+def test_allocations_that_end_by_themselves_spare_others() -> None:
     """While allocations end fast enough by themselves, no further one is stopped."""
     driver = cluster("a", "b", "c", "d")
     assert stopped(driver.do(drain("n1", 40))) == ["d"]

@@ -1,4 +1,4 @@
-"""Defects of elastic gangs: undivided steps and minima, and growth, which is last and stopped first."""
+"""Seeded defects in elastic gangs: divided steps and minima, and growth in the wrong order."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

@@ -106,7 +106,7 @@ def test_members_below_the_minimum_do_not_start() -> None:
 
 
 def test_growth_ends_at_the_maximum() -> None:
-    """Asks beyond the maximum wait with this reason, and are placed when members end."""
+    """Asks beyond the maximum wait with the code ELASTIC_MAX, and are placed when members end."""
     driver = cluster(20)
     assert len(elastic(driver, 8)) == 6
     assert why(driver, "m6") == ["ELASTIC_MAX"]
@@ -185,7 +185,7 @@ def test_members_that_are_being_stopped_do_not_count_in_the_minimum() -> None:
 
 
 def test_the_maximum_of_a_queue_blocks_a_whole_unit() -> None:
-    """If the maximum of a queue leaves less than the gang's minimum, no member starts, with this reason."""
+    """If the maximum of a queue leaves less than the gang's minimum, that maximum blocks all members."""
     driver = cluster(20, queues="[{name: b, resources: {max: {memory: 5}}}]")
     assert len(elastic(driver, 6)) == 4
     assert why(driver, "m4") == ["QUEUE_MAX_EXCEEDED"]
@@ -194,7 +194,7 @@ def test_the_maximum_of_a_queue_blocks_a_whole_unit() -> None:
 
 
 def test_preemption_stops_the_newest_step_as_a_whole() -> None:
-    """For an ask that lacks room for one member the newest step of two is stopped, with an event."""
+    """For an ask as large as one member the newest step, of two members, is stopped, with an event."""
     driver = cluster(2, 2, 2, queues=TWO)
     assert len(elastic(driver, 6)) == 6
     driver.do(apps(app("claims", "root.a")), asks(claim("k")))
@@ -280,7 +280,7 @@ def test_a_step_under_notice_is_spared_as_a_whole(most: int, gone: list[str]) ->
 
 
 def test_a_partly_stopped_minimum_under_notice_is_stopped_as_a_whole() -> None:
-    """If one of two members of a minimum stops before the deadline, the other member is stopped at it."""
+    """If one of two members of a minimum stops before the deadline, the other is stopped at the deadline."""
     driver = cluster(1, 1, queues=TWO.replace("{name: b}", "{name: b, properties: {preemption.notice: 60s}}"))
     assert len(elastic(driver, 2)) == 2
     driver.do(apps(app("claims", "root.a")), asks(claim("k")))
@@ -396,7 +396,7 @@ def shown(driver: Driver, name: str) -> tuple[int, ...] | None:
     return None if found is None else astuple(found)
 
 
-def test_the_report_of_an_elastic_gang() -> None:
+def test_only_an_elastic_gang_reports_members_and_terms() -> None:
     """The report has running and stopping members and the terms; other applications have no such report."""
     driver = Driver()
     queues = (

@@ -1,4 +1,4 @@
-"""Defects of fairness with memory: usage has to decay exactly by its half-life."""
+"""Seeded defects in fair shares by past usage: the decay of usage, and the order of queues."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

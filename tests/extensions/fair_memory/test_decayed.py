@@ -72,7 +72,7 @@ def test_changes_within_a_second_count_from_their_own_times(half_life: float) ->
     assert account.at(now - 1.0) == account.at(now)
 
 
-def test_a_changed_half_life_applies_from_its_time_on() -> None:
+def test_a_changed_half_life_does_not_change_earlier_usage() -> None:
     """Earlier usage keeps its value, and then decays by the new half-life."""
     account = Decayed(60.0, 0.0)
     account.follow({"gpu": 1}, 0.0)
@@ -88,7 +88,7 @@ def test_a_changed_half_life_applies_from_its_time_on() -> None:
 
 
 def test_decayed_usage_counts_hours_at_the_full_share() -> None:
-    """The type with the most hours counts; without a divisor it has none, and a divisor of 0 counts as 1."""
+    """The largest quotient of usage and share counts, in hours; without a share it is 0."""
     assert hours_of_due({"vcore": 3600.0, "memory": 7200.0}, {"vcore": 1, "memory": 4}) == 1.0
     assert hours_of_due({"gpu": 3600.0}, {"vcore": 1}) == 0.0
     assert hours_of_due({"gpu": 7200.0}, {"gpu": 0}) == 2.0

@@ -146,7 +146,7 @@ def test_usage_is_divided_by_the_weight() -> None:
 
 
 def test_users_of_a_fair_leaf_are_ordered_by_past_usage() -> None:
-    """A user without usage precedes a user with past usage whose application is as new."""
+    """A user without usage precedes a user with past usage if both submit at the same time."""
     text = config(
         "[{name: a, properties: {application.sort.policy: fair, fairshare.half-life: 60s}}]",
     )
@@ -262,7 +262,7 @@ def test_the_order_of_users_follows_the_size_of_the_cluster() -> None:
 
 @pytest.mark.parametrize("drop", [drop_queue, drop_partition])
 def test_decayed_usage_outlives_a_reload(drop: Callable[[Driver], None]) -> None:
-    """The usage of a queue and its users decays while a reload leaves them out, and counts again later."""
+    """Usage of a queue and its users decays while reloads leave the queue out, and counts again later."""
     text = config(
         "[{name: a, properties: {application.sort.policy: fair}}]", properties="{fairshare.half-life: 1h}"
     )

@@ -1,4 +1,4 @@
-"""Defects of an operator's acts on applications: hold, priority, queue."""
+"""Seeded defects in an operator's changes of applications: hold, priority and queue."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

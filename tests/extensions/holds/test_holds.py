@@ -125,7 +125,7 @@ def test_explain_names_the_operator_of_a_hold() -> None:
 
 
 def test_a_hold_ends_reservations() -> None:
-    """The node of a held ask is reserved for the next waiting ask instead."""
+    """A hold ends the reservation of a waiting ask, and another ask may use the node."""
     driver = cluster(vcore=4)
     driver.do(asks(ask("other", "small", vcore=2)), asks(ask("app", "large", vcore=4)))
     driver.wait(5)
@@ -145,7 +145,7 @@ def test_a_state_aware_queue_skips_a_held_application() -> None:
 
 
 def test_an_ask_assumed_before_a_hold_is_allocated() -> None:
-    """If the RM accepts the node, the ask is allocated during the hold; otherwise it waits."""
+    """If the RM accepts the node, the ask is allocated during the hold; after a refusal the ask waits."""
     driver = cluster(predicates=PredicatePolicy(deadline=10))
     (first,) = asked(driver.do(asks(ask("app", "k1", vcore=1, predicate="p"))))
     driver.do(hold("app"))
@@ -310,7 +310,7 @@ def test_a_refused_move_changes_nothing() -> None:
 
 
 def test_a_moved_running_application_counts_in_its_new_leaf() -> None:
-    """A running application counts without allocations: a queue or limit at its maximum refuses it."""
+    """A running application counts even without allocations: a queue or limit at its maximum refuses it."""
     limited = "limits: [{limit: '', users: ['ann'], maxapplications: 1}]"
     driver = cluster(f"[{{name: a}}, {{name: b, maxapplications: 1}}, {{name: c, {limited}}}, {{name: d}}]")
     driver.do(apps(app("b", "root.b"), app("c", "root.c")))
@@ -348,7 +348,7 @@ def test_a_failing_application_cannot_be_changed() -> None:
         )
 
 
-def test_a_mark_without_its_interest_is_detected() -> None:
+def test_the_recount_compares_interests_with_marks() -> None:
     """The recount compares interests with marks, in both directions."""
     driver = cluster()
     partition = driver.partition

@@ -1,4 +1,4 @@
-"""Defects of budgets of hours: usage is exact to the microsecond, and counts in its window."""
+"""Seeded defects in budgets of hours: the limit, the window, and usage retained for removed queues."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

@@ -52,7 +52,7 @@ def test_usage_below_the_limit_of_a_window_blocks_nothing() -> None:
     assert nothing.spent
 
 
-def test_usage_over_several_windows() -> None:
+def test_only_usage_in_the_present_window_counts() -> None:
     """Of usage over several windows, the part since the beginning of the present window counts."""
     budget = hours(1000, Window.HOUR)
     budget.follow(2, MONDAY + 1800)

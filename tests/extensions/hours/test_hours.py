@@ -69,7 +69,7 @@ def test_a_used_up_budget_has_one_event() -> None:
 
 @pytest.mark.parametrize("last", [1, 5])
 def test_the_end_of_hours_is_exact_for_any_growth_of_usage(last: int) -> None:
-    """Usage that grows long before, slightly or much, uses up the hours exactly at the computed time."""
+    """Whether usage grows slightly or much, the hours are used up exactly at the computed time."""
     driver = started(of_hours("24/day"), gpu=1)
     for key, gpu in (("k2", 1), ("k3", last)):
         driver.wait(600.0)
@@ -91,7 +91,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("hours", "text"), CHANGES.values(), ids=CHANGES)
 def test_a_reload_of_hours_has_an_event(hours: str, text: str) -> None:
-    """A reload has an event if it raises a budget above the usage, lowers it below, or removes it."""
+    """A reload has an event if it removes a budget, or raises it above or lowers it below the usage."""
     driver = started(of_hours("1/hour"), gpu=6)
     driver.wait(600.0)
     driver.do(releases(release("x", "k1")))
@@ -119,7 +119,7 @@ def _drop_budget(driver: Driver) -> None:
 
 
 def _drop_all_and_register(driver: Driver) -> None:
-    """Register the RM without the partition, with its retained state; a reload adds the partition again."""
+    """Drop the partition, then register the RM without it but with its usage; the test adds it again."""
     drop_partition(driver)
     memory = dict(listed(driver.views.memory(RmId("rm1"))))
     driver.do(replace(register(config("[{name: b}]", name="other")), memory=memory))

@@ -1,4 +1,4 @@
-"""Defects of notices of preemption: recipients, durations, spared victims, and lost work."""
+"""Seeded defects in notices of preemption: recipients, durations, spared victims, and lost work."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without
@@ -20,14 +20,14 @@ NOTICES = (
         "_notice_over",
         never("_is_needed"),
         "a victim is stopped although its room is not needed any more",
-        (NOTICE, "client/test_notices::test_a_notice_is_withdrawn_once_nobody_needs_the_room"),
+        (NOTICE, "client/test_notices::test_an_unnecessary_notice_is_withdrawn"),
     ),
     Defect(
         "spared-late",
         "Reservations.end",
         drop("_let_go"),
         "a victim is spared at its deadline only",
-        (NOTICE, "client/test_notices::test_a_notice_is_withdrawn_once_nobody_needs_the_room"),
+        (NOTICE, "client/test_notices::test_an_unnecessary_notice_is_withdrawn"),
     ),
     Defect(
         "later-and-later",

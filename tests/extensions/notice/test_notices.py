@@ -60,13 +60,13 @@ def wanted(driver: Driver, *keys: str) -> list[str]:
 
 
 def answered(driver: Driver, key: str, later: float) -> list[Effect]:
-    """Answer a notice in place of the RM, with a wish for `later` seconds; 0 means ready."""
+    """Answer a notice in place of the RM, with a request for `later` seconds; 0 means ready."""
     answer = NoticeAnswer(GUEST, AllocationKey(key), later=later)
     return driver.do(AnswerNotices(rm_id=RmId(RM), answers=[answer]))
 
 
 def test_a_victim_is_stopped_at_the_deadline_at_the_latest() -> None:
-    """A wish of the RM for more time than remains does not move the deadline."""
+    """A request of the RM for more time than remains does not move the deadline."""
     driver = town()
     assert wanted(driver, "k") == ["young"]
     answered(driver, "young", 1000.0)

@@ -1,4 +1,4 @@
-"""Defects of opening hours: leaves open and close in time, and no ask waits longer or starts later."""
+"""Seeded defects in opening hours: the times at which leaves open and close, and the wake-up of asks."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, swap

@@ -58,7 +58,7 @@ def closed(driver: Driver, key: str, app_id: str = "x") -> RuleCheck:
 
 
 def clock(driver: Driver) -> OpeningClock:
-    """The extension of the partition."""
+    """The clock of opening hours of the partition."""
     own = driver.partition.points.named("opening_hours")
     assert isinstance(own, OpeningClock)
     return own
@@ -88,7 +88,7 @@ def test_nothing_starts_after_the_hours() -> None:
 
 
 def test_hours_may_extend_past_midnight() -> None:
-    """The leaf is open at both ends of the day, and nothing changes at midnight."""
+    """The leaf is open before and after midnight, and nothing changes at midnight."""
     driver = started("22:00-06:00")
     assert wanted(driver, "k1") == []
     assert keys(driver.wait(8 * 3600.0)) == ["k1"]
@@ -227,7 +227,7 @@ def test_placeholders_wait_for_the_opening() -> None:
 
 
 def test_a_leaf_without_hours_has_no_state() -> None:
-    """Without the property no leaf has an interest, no timer is set, and no explanation has the check."""
+    """If no leaf has the property, there are no interests, no timers, and no checks in explanations."""
     driver = started("off")
     partition = driver.partition
     driver.do(asks(ask("x", "big", vcore=99)))

@@ -79,7 +79,7 @@ def test_an_invalid_value_leaves_a_leaf_open(text: str, why: str) -> None:
 
 @given(st.lists(st.tuples(MINUTES, MINUTES).filter(lambda span: span[0] != span[1]), min_size=1, max_size=16))
 def test_a_leaf_is_open_in_the_minutes_of_its_spans(spans: list[tuple[int, int]]) -> None:
-    """A leaf is open exactly in the minutes that a span contains; the next change is at the end of these."""
+    """A leaf is open exactly in the minutes of its spans, and does not change before the reported time."""
     text = ",".join(f"{clock_time(begin * 60)}-{clock_time(end * 60)}" for begin, end in spans)
     open_minutes = {(begin + n) % 1440 for begin, end in spans for n in range((end - begin) % 1440)}
     hours = settings_of({PROPERTY: text}).of(NAME)

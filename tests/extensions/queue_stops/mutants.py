@@ -1,4 +1,4 @@
-"""Defects of stopped queues: their reservations end, and their asks are tried again after the start."""
+"""Seeded defects in stopped queues: the end of their reservations, and the restart of a queue."""
 
 from mutants.defect import Defect
 from mutants.operators import drop

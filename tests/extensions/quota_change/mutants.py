@@ -1,4 +1,4 @@
-"""Defects of lowered maxima: after the delay allocations up to the excess are stopped, once."""
+"""Seeded defects in the enforcement of lowered maxima: the victims, and the repetition of an enforcement."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap, without

@@ -138,7 +138,7 @@ def test_a_change_of_settings_ends_the_enforcement(follows: str) -> None:
     assert ended(driver) == []
 
 
-def test_allocations_that_the_rm_ends_are_counted() -> None:
+def test_allocations_that_the_rm_ends_reduce_the_enforcement() -> None:
     """For each allocation that the RM ends during the enforcement, one fewer is stopped."""
     driver = crowded()
     told = begun(driver)

@@ -177,7 +177,7 @@ def test_a_queue_below_a_due_queue_waits() -> None:
 
 
 def test_due_queues_are_in_tree_order() -> None:
-    """Due queues are listed with parents before children, and children by name."""
+    """Due queues are listed in the order of the tree: the child of a before b."""
     partition = Partition(10, "10s", 10, 10)
     partition.use("root.a.x", 10)
     partition.use("root.b", 10)

@@ -102,7 +102,7 @@ def test_present_victims_count_as_ended() -> None:
 
 
 def test_ancestors_do_not_drop_below_their_guarantees() -> None:
-    """A leaf loses no more than the excess of a queue above over its guarantee, which may be 0."""
+    """A leaf loses at most the amount by which an ancestor exceeds its guarantee, perhaps nothing."""
     tree = "[{{name: p, resources: {{guaranteed: {{memory: {}}}}}, queues: {}}}]"
     scene = Scene(tree.format(8, a_leaf("memory: 10")))
     scene.run("root.p.a", ask("app", "k", memory=10))
@@ -172,7 +172,7 @@ def test_a_queue_within_its_maximum_has_no_victims() -> None:
     assert scene.enforce("root.a") == Enforced({}, 0, (), {})
 
 
-def test_only_guarantees_protect_types_within_the_maximum() -> None:
+def test_a_victim_may_free_types_that_are_within_the_maximum() -> None:
     """A victim may free more of a type that is within the maximum, as long as guarantees are kept."""
     for guaranteed, expected in ((5, ["k"]), (6, [])):
         scene = Scene(a_leaf("memory: 20", f", guaranteed: {{vcore: {guaranteed}m}}"))
@@ -209,7 +209,7 @@ def test_an_assumed_allocation_is_no_candidate() -> None:
 
 
 def test_the_order_of_victims() -> None:
-    """Victims are ordered by opt-in, no originator, all types, priority, age in hours, size, and name."""
+    """Victims are ordered by opt-in, originator, number of types, priority, age in hours, size, and name."""
     order = [
         willing(ask("app", "01-willing", memory=9, vcore=1, priority=9)),
         replace(willing(ask("app", "02-willing-originator", memory=9, vcore=1)), originator=True),
@@ -230,7 +230,7 @@ def test_the_order_of_victims() -> None:
 
 
 def test_ages_are_compared_in_whole_hours() -> None:
-    """If ages differ by less than an hour the smaller is stopped first, otherwise the younger one."""
+    """If ages are equal in whole hours the smaller one is stopped first, otherwise the younger one."""
     for age, expected in ((HOUR - 1, ["small", "large"]), (HOUR, ["large", "small"])):
         scene = Scene(a_leaf("memory: 100"))
         scene.run(

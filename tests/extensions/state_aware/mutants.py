@@ -1,4 +1,4 @@
-"""Defects in the admission of state-aware leaves."""
+"""Seeded defects in state-aware leaves: the order in which applications may start."""
 
 from mutants.defect import Defect
 from mutants.operators import drop

@@ -23,7 +23,7 @@ STRICT = config("[{name: a, properties: {application.sort.policy: strict}}]")
 
 
 def waiting(text: str = STRICT) -> Driver:
-    """Two of four cores are used; one application waits for four cores, and a younger one for one."""
+    """Of 4 thousandths of a core 2 are used; one application waits for 4, and a younger one for 1."""
     driver = Driver(sweep=50)
     driver.do(register(text), nodes(node("n1", vcore=4)))
     for app_id, vcore in (("runs", 2), ("large", 4), ("small", 1)):

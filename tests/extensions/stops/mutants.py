@@ -1,4 +1,4 @@
-"""Defects of kills of applications: removed asks, and the states of the application."""
+"""Seeded defects in the stop of an application: in the removal of its asks, and in its states."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never

@@ -183,7 +183,7 @@ def test_a_large_application_is_killed_in_slices() -> None:
     assert (outcome(effects).allocations, outcome(effects).asks) == (2, 2)
 
 
-def test_a_kill_during_a_replay() -> None:
+def test_a_kill_during_a_replay_refuses_later_allocations() -> None:
     """Allocations that exist at the kill are stopped, and allocations replayed later are refused."""
     driver = working()
     driver.send(BeginReplay(rm_id=RmId(RM)))

@@ -1,4 +1,4 @@
-"""Defects of gangs in topology domains: the choice of the domain, and the places of lost members."""
+"""Seeded defects in gangs in topology domains: the choice of the domain, and the places of lost members."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, swap

@@ -65,7 +65,7 @@ def test_a_slot_is_room_for_an_ask() -> None:
 
 
 def test_the_default_shape_is_that_of_a_waiting_gang_or_ask() -> None:
-    """The default shape is that of the first waiting topology gang, or else of the largest ask that fits."""
+    """The default shape is the first waiting topology gang; without one, the largest ask that fits."""
     driver = cluster()
     assert last(driver.views.listed("topology", DEFAULT)).shape == {}
     assert {report.slots for report in last(driver.views.listed("topology", DEFAULT)).domains} == {0}
@@ -77,7 +77,7 @@ def test_the_default_shape_is_that_of_a_waiting_gang_or_ask() -> None:
     assert last(driver.views.listed("topology", DEFAULT)).shape == {"vcore": 4}
 
 
-def test_slots_are_marked_as_unasked_if_the_rm_judges_nodes() -> None:
+def test_a_report_says_if_slots_were_counted_without_the_rm() -> None:
     """If the RM judges nodes, the report says that slots were counted without its answers."""
     driver = Driver()
     driver.do(register(config("[{name: a}]"), predicates=PredicatePolicy(deadline=1.0)))

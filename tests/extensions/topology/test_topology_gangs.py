@@ -357,7 +357,7 @@ def test_a_reload_of_the_levels_changes_the_explanation_of_a_gang() -> None:
 
 
 @pytest.mark.parametrize("used", [1, 3], ids=["in racks", "in the cluster"])
-def test_a_node_that_closes_or_returns_changes_what_a_gang_waits_for(used: int) -> None:
+def test_nodes_are_packed_only_while_the_waiting_gang_could_fit(used: int) -> None:
     """Nodes are packed only while the cluster, or its largest domain, would hold the waiting gang."""
     driver = cluster(a=[2, 2], b=[2])
     driver.do(apps(app("other", "root.a")))

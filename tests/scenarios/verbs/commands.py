@@ -152,7 +152,7 @@ def asks(stage: Stage, line: Line) -> list[str]:
 
 
 def operator(stage: Stage, line: Line) -> list[str]:
-    """``operator cordon NODE``, ``uncordon NODE``, ``drain NODE SECONDS`` or ``priority APP N``: by hand."""
+    """``operator cordon NODE``, ``uncordon NODE``, ``drain NODE SECONDS`` or ``priority APP N``."""
     from extensions.drains import building as drains
     from extensions.holds import building as holds
 

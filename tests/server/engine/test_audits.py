@@ -1,4 +1,4 @@
-"""A server recounts its books by itself, and reports differences."""
+"""A server audits its sums by itself, and reports differences."""
 
 from typing import Any, cast
 

@@ -66,7 +66,7 @@ class Asked:
         """Start without registered RMs."""
         self.engine, self._served = Engine(Timed(time), VirtualClock()), Served()
         self.rounds = 0
-        """Rounds until all were served."""
+        """The number of rounds until all were served."""
 
     @property
     def served(self) -> list[RmId]:

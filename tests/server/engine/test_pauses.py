@@ -18,7 +18,7 @@ from support.peers.shim import Shim, eventually
 
 RM = RmId("rm")
 WORST_WAIT = 0.05
-"""Seconds that an RM may wait for another, as `docs/performance.md` has it."""
+"""The longest wait of an RM for another in seconds, as in `docs/performance.md`."""
 GIB = 1024**3
 
 

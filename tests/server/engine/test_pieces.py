@@ -27,7 +27,7 @@ from support.server.pieces import GROUP, PARTITIONS, USER, Pieces, counted_piece
 pytestmark = pytest.mark.pure
 
 SCALE = 10
-"""Steps and slices are so many times shorter here than in service: fewer things are many then."""
+"""The factor by which steps and slices are shorter than in service, so that fewer objects are many."""
 
 STEPS = ("RUN", "STEP", "PART", "STEP_MEMBERS", "STEP_REQUESTS")
 READERS = (
@@ -38,21 +38,21 @@ READERS = (
     "licorne_server.reads.reasons",
     "licorne_server.reads.resource_hours",
 )
-"""Names of numbers of things that readers look at before they may pause, and where these are."""
+"""The names of bounds for the objects that readers examine before a pause, and their modules."""
 
 FEW, MANY = 60, 160
-"""Both are more than a step takes together, and leave the same rest in the last one."""
+"""Both numbers are larger than a step, and leave the same remainder in the last step."""
 
 MOST = 50_000
-"""Lines of a piece: two or three milliseconds in the pure form."""
+"""The maximum of lines in a piece: two or three milliseconds in the pure form."""
 
 RMS = MANY // PARTITIONS
 MANY_RMS = 128
-"""Enough to see the lines for each RM, of which there may be `MAX_RMS`."""
+"""Enough RMs to measure the lines for each, of which there may be `MAX_RMS`."""
 
 GROWTH = 1.15
 SLACK = 40
-"""By how much, and how many lines, the largest piece with `MANY` may be above that with `FEW`."""
+"""The factor, and the number of lines, by which the largest piece with `MANY` may exceed that with `FEW`."""
 
 ADMIN, STATE = admin_pb2.DESCRIPTOR, state_pb2.DESCRIPTOR
 PARTITION = "[rm1]default"
@@ -82,7 +82,7 @@ ACTS = {
     "PlanStart": "it is made in a process of its own",
     "Update": "an RM's own stream",
 }
-"""Methods that read nothing in the loop, and why."""
+"""Methods that read nothing in the loop, with the reason."""
 
 CALLS: dict[str, list[dict[str, Any]]] = {
     "GetServer": [{}],
@@ -134,10 +134,10 @@ VALUES = {
     "group": [GROUP],
     "usage": [f"user/{USER}"],
 }
-"""What stands in a path: the last one of a path has each of its values, and others the first."""
+"""The values of parameters in paths: the last one in a path takes each value, others the first."""
 
 OF_KIND = {"user/{name}": "user/{user}", "group/{name}": "group/{group}", "{kind}/{name}": "{usage}"}
-"""Names that belong to a kind, which a path has before them."""
+"""Names that belong to a kind, which precedes them in a path."""
 
 LIST = ["limit=500"]
 QUERIES: dict[str, list[str]] = {
@@ -166,7 +166,7 @@ QUERIES: dict[str, list[str]] = {
     "/ui/api/search": ["q=nobody", "q=1"],
     "/ui/api/events": ["rm=rm1", "rm=rm1&q=nobody"],
 }
-"""Queries of paths, as the router has them, that need one or look at more with one."""
+"""Queries of paths that need one, or that read more with one."""
 
 NOTHING = (
     "/debug/pprof",
@@ -176,14 +176,14 @@ NOTHING = (
     "/ui/static",
     "/ws/v1/validate-conf",
 )
-"""Below these nothing is read that the core knows."""
+"""Paths below these read nothing of the core."""
 NO_READS = frozenset({"/", "/ui", "/ui/"})
 
 LIVE = ("/ui/api/feed", "/ws/v1/events/stream", "WatchEvents")
-"""They do not end by themselves."""
+"""Paths whose answers have no end."""
 
 ENOUGH = 20_000
-"""Bytes of these, behind which the reader goes away."""
+"""The bytes of an endless answer after which the reader disconnects."""
 
 
 @asynccontextmanager

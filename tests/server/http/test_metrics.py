@@ -110,7 +110,7 @@ async def test_labels_are_bounded(site: Site, monkeypatch: pytest.MonkeyPatch) -
         ("application/openmetrics-text;version=1.0.0", "application/openmetrics-text"),
     ],
 )
-async def test_the_format_of_the_answer(site: Site, accept: str, content_type: str) -> None:
+async def test_clients_without_openmetrics_get_plain_text(site: Site, accept: str, content_type: str) -> None:
     """Clients that do not accept OpenMetrics get plain text, on both paths."""
     site.driver.do(register(CONFIG))
 
@@ -202,7 +202,7 @@ async def test_unusual_resource_names_are_escaped(site: Site) -> None:
     assert samples[queue("max", "?", "root")] == 3
 
 
-def test_resources_in_names_of_metrics() -> None:
+def test_illegal_characters_of_metric_names_become_underscores() -> None:
     """A character that is illegal in a metric's name becomes an underscore."""
     assert metric_part("ephemeral-storage") == "ephemeral_storage"
     assert metric_part("nvidia.com/gpu") == "nvidia_com_gpu"

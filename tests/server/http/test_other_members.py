@@ -23,7 +23,7 @@ from support.patience import PATIENCE
 from support.peers.shim import eventually
 
 QUICK = 2.0
-"""Seconds in which a member has to answer where it is to be found missing."""
+"""Seconds in which a member has to answer before it counts as missing."""
 
 HEAD = pb.ReadHead(status=200).SerializeToString()
 """The head of an answer."""

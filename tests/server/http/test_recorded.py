@@ -19,11 +19,11 @@ from support.server.http_site import Site
 
 RECORDED = scenes("rest", "> ")
 OF_THE_LIBRARY = ("process_", "python_")
-"""Metrics that the client library of Prometheus makes."""
+"""Metrics of Prometheus' client library."""
 UNSTEADY = ("licorne_build_info", "licorne_idle_collection", "licorne_loop_")
-"""Samples of the process, whatever the scene is; their names are recorded."""
+"""Samples of the process that do not depend on the scene; only their names are recorded."""
 REFRESH, QUICK = re.compile(r'"refresh": ?\d+'), '"refresh": 2000'
-"""It follows the cost of an answer, and that of a collection of garbage if one falls into it."""
+"""The interval of refreshes, which depends on the cost of an answer, and its recorded value."""
 NOT_RECORDED = {
     "/debug/fullstatedump": "all that the other paths say, once more",
     "/debug/stack": "what the process does at the moment",
@@ -41,7 +41,7 @@ NOT_RECORDED = {
         for name in ("allocs", "block", "mutex", "symbol", "threadcreate", "trace")
     },
 }
-"""Paths that the recording leaves out, and why."""
+"""Paths that are not recorded, with the reason."""
 
 
 @pytest.mark.row(1, 22, 41, 44, 46, 103, 109, 114, 122, 164)

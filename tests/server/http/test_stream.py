@@ -233,7 +233,7 @@ async def test_a_reader_that_stalls_is_cut_off(site: Site, monkeypatch: pytest.M
 
 
 LINE = 300
-"""Slices that one reader waits for, one after the other."""
+"""The number of slices that one reader waits for."""
 
 
 async def line_left(site: Site, ask: Callable[[], Awaitable[Any]]) -> int:

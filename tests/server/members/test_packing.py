@@ -247,7 +247,7 @@ async def test_a_cancelled_call_ends_at_the_other_end() -> None:
 
 
 async def test_a_lost_call_gives_no_more_messages() -> None:
-    """Unread messages from a former owner are dropped."""
+    """Unread messages from a previous owner are dropped."""
     async with both() as ends:
         call, served = await ends.call()
         await served.send(b"effect")

@@ -86,7 +86,7 @@ async def test_an_rm_of_a_killed_owner_is_served_again(two: Deployment, shim: Sh
     assert [rm.rm_id for rm in two.servers["a"].rms.all()] == ["rm"]
 
 
-async def test_effects_of_a_former_owner_are_dropped(two: Deployment, shim: Shim) -> None:
+async def test_effects_of_a_previous_owner_are_dropped(two: Deployment, shim: Shim) -> None:
     """The decisions of an owner that does not know yet that it was replaced do not reach the RM."""
     allocations, _, _ = await opened(shim)
     two.give("rm", "a")

@@ -173,7 +173,7 @@ def test_silence_counts_without_stdin(place: Place) -> None:
 
 
 WITH = [GRPC, *([LOOP] if find_spec("licorne_transport") else [])]
-"""What can serve gRPC here."""
+"""The transports that can serve gRPC here."""
 
 
 @pytest.mark.parametrize("transport", WITH)

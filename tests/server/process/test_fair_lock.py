@@ -23,7 +23,7 @@ async def settled() -> None:
 
 
 class Visits:
-    """The callers of a lock: each holds it until told to release it."""
+    """The callers of a lock: each holds it until the test releases it."""
 
     def __init__(self, lock: FairLock) -> None:
         """Start without callers."""

@@ -83,7 +83,7 @@ def test_the_handler_of_grpc_is_recognized() -> None:
 
 
 BLOCK = 1e-7
-"""Seconds that a pass takes for each block of memory."""
+"""The seconds of a pass for each block of memory."""
 
 
 class Node:

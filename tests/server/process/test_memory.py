@@ -64,7 +64,7 @@ NONE, NEW, ALL = MemoryShortage.NONE, MemoryShortage.NEW, MemoryShortage.ALL
         ((LIMIT + 1, 0), (NEW, NONE)),
     ],
 )
-async def test_levels(
+async def test_the_level_of_memory_decides_which_work_is_refused(
     system: FakeSystem, figures: tuple[int, ...], levels: tuple[MemoryShortage, ...]
 ) -> None:
     """New work is refused above the limit, all work above 1.125 of it, nothing below 95 % of it."""

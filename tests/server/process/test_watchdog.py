@@ -228,7 +228,7 @@ class Looking:
         raise AssertionError(rm_id, correlation_id)
 
 
-async def test_has_work(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_commands_deadlines_and_unfinished_rounds_are_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """Waiting commands, due deadlines and unfinished rounds are work."""
     clock = StillClock()
     monkeypatch.setattr(Scheduler, "next_deadline", lambda _: 200.0)
@@ -287,7 +287,7 @@ HURRIED = (
     "import sys; from licorne_cli.commands import main; from licorne_server.process import doors;"
     "doors.REST_SECONDS = doors.REFUSED_SECONDS = 0.3; sys.exit(main())"
 )
-"""`licorne` that looks at its addresses often."""
+"""`licorne` with frequent checks of its addresses."""
 
 
 async def test_a_process_whose_port_is_shut_ends_with_a_code_of_its_own(tmp_path: Path) -> None:

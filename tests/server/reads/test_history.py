@@ -40,7 +40,7 @@ async def history(driver: Driver, clock: VirtualClock) -> AsyncIterator[History]
     await history.stop()
 
 
-async def test_a_sample_a_minute(driver: Driver, clock: VirtualClock, history: History) -> None:
+async def test_counts_are_sampled_each_minute(driver: Driver, clock: VirtualClock, history: History) -> None:
     """Each minute the running applications and the allocations of all RMs are counted."""
     assert not history.samples
     await clock.advance(60)

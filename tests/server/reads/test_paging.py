@@ -97,7 +97,7 @@ async def test_pauses_are_not_items() -> None:
         ("zzz", []),
     ],
 )
-def test_queues_after_a_path(path: str, behind: list[str]) -> None:
+def test_a_list_of_queues_continues_after_a_path(path: str, behind: list[str]) -> None:
     """A list of queues continues after any path, even a removed one."""
     driver = Driver()
     driver.do(register(TREE))

@@ -195,16 +195,6 @@ async def test_registration_over_si_frees_a_wrong_instance_number(session: RawSe
     assert welcome.HasField("welcome")
 
 
-async def test_goodbye_is_numbered_like_any_request(session: RawSession) -> None:
-    """A goodbye without a number is refused, because it would overtake earlier requests."""
-    call, _ = await session.begin()
-    await call.send(sp.UpdateRequest(goodbye=sp.Goodbye()))
-    assert await call.ending() == (
-        grpc.StatusCode.INVALID_ARGUMENT,
-        "a request must have a number",
-    )
-
-
 async def test_only_overflows_are_counted_as_resyncs(server: Server, session: RawSession) -> None:
     """A replay for a wrong token does not count as one for a full outbox."""
     await session.begin()

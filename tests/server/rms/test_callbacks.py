@@ -160,16 +160,18 @@ async def test_answers_to_closed_checks_are_ignored(
 
 
 @pytest.mark.parametrize(
-    "answers",
+    "sent",
     [
         sp.UpdateRequest(predicate_answers=answering(sp.PredicateAnswer(id=1))),
         sp.UpdateRequest(preemption_answers=sp.PreemptionAnswers()),
+        sp.UpdateRequest(state_dump=sp.StateDump(id=1)),
+        sp.UpdateRequest(goodbye=sp.Goodbye()),
     ],
 )
-async def test_an_answer_must_have_a_number(session: RawSession, answers: sp.UpdateRequest) -> None:
-    """Every request with contents must have a number, so that a repeat can be recognized."""
+async def test_a_request_must_have_a_number(session: RawSession, sent: sp.UpdateRequest) -> None:
+    """Answers and a goodbye must have a number, so that they are recognized as repeats and in order."""
     call, _ = await session.begin(callbacks=PREDICATES)
-    await call.send(answers)
+    await call.send(sent)
     assert await call.ending() == (
         grpc.StatusCode.INVALID_ARGUMENT,
         "a request must have a number",

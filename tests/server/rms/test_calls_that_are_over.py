@@ -10,7 +10,7 @@ from structlog.testing import capture_logs
 from licorne.v1 import state_pb2 as pb
 from licorne_server.rms.streams import Stream
 from licorne_server.services.calls import stream_handler, watch_handler
-from licorne_server.wire.errors import CallError, Stopped
+from licorne_server.wire.errors import Stopped
 
 
 class Ended:
@@ -74,9 +74,3 @@ async def test_a_disconnected_stream_of_an_rm_is_logged_as_such() -> None:
     with pytest.raises(grpc.aio.InternalError):
         await stream.run(read(), carry_out(), stream.write(b""), lambda: None)
     assert stream.reason == "its client has gone"
-
-
-async def test_a_silent_stream_ends() -> None:
-    """A stream without a first message ends after a number of seconds, with the reason."""
-    with pytest.raises(CallError, match="nothing was said for 0 s after the stream was opened"):
-        await Stream(Ended()).first(0.0)

@@ -20,7 +20,7 @@ PEER = "127.0.0.1"
 
 
 OTHERS = 20
-"""Commands of other RMs that the engine has before that of the registration."""
+"""The number of other RMs' commands that precede the registration in the engine."""
 
 
 @pytest.fixture

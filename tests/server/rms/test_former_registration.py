@@ -18,7 +18,7 @@ from support.core.steps import pace
 from support.peers.shim import Shim
 
 MANY = 2_000
-"""Items that are read in several portions, so that something else can come in between."""
+"""Items that are read in several parts, between which other work can run."""
 
 NODES = si.NodeRequest(rmID="rm", nodes=[si.NodeInfo() for _ in range(MANY)])
 APPLICATIONS = si.ApplicationRequest(rmID="rm", new=[si.AddApplicationRequest() for _ in range(MANY)])

@@ -14,9 +14,9 @@ from support.patience import PATIENCE
 from support.peers.shim import eventually
 
 ADDED = {Kind.NODES: 1, Kind.APPLICATIONS: 1, Kind.ALLOCATIONS: 4}
-"""The field of a request that holds what is added."""
+"""The field of a request that has additions."""
 REMOVED = {Kind.APPLICATIONS: 2, Kind.ALLOCATIONS: 2}
-"""The field that holds what is removed."""
+"""The field of a request that has removals."""
 
 
 def request(kind: Kind, added: str = "", removed: str = "") -> Split:

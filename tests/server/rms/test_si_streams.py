@@ -191,7 +191,7 @@ REQUESTS: tuple[Callable[..., Any], ...] = (
 
 @pytest.mark.row(4)
 @pytest.mark.parametrize("number", range(3))
-async def test_unknown_rm_on_an_open_stream(streams: tuple[Call, Call, Call], number: int) -> None:
+async def test_an_unknown_rm_on_an_open_stream_fails(streams: tuple[Call, Call, Call], number: int) -> None:
     """A later request of an unregistered RM fails like the first one."""
     request = REQUESTS[number]
     await streams[number].send(request(rmID="rm"))
@@ -202,7 +202,7 @@ async def test_unknown_rm_on_an_open_stream(streams: tuple[Call, Call, Call], nu
 
 
 @pytest.mark.row(4)
-async def test_first_request_without_an_rm(shim: Shim) -> None:
+async def test_a_first_request_without_an_rm_is_refused(shim: Shim) -> None:
     """A stream whose first request names no RM belongs to an unregistered RM."""
     call = shim.open("UpdateNode")
     await call.send(si.NodeRequest())
@@ -211,7 +211,7 @@ async def test_first_request_without_an_rm(shim: Shim) -> None:
     assert text == 'received NodeRequest, but RmID="" not registered'
 
 
-async def test_another_rm_on_an_open_stream(streams: tuple[Call, Call, Call]) -> None:
+async def test_another_rm_on_an_open_stream_is_refused(streams: tuple[Call, Call, Call]) -> None:
     """A request of another registered RM on an open stream is refused."""
     nodes = streams[2]
     await nodes.send(si.NodeRequest(rmID="neighbour"))

@@ -18,7 +18,7 @@ SLOW = [
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 64 * 1024),
 ]
-"""A channel that holds back early when nobody reads."""
+"""Options of a channel with a small window."""
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ SLOW = [
     ("grpc.http2.bdp_probe", 0),
     ("grpc.http2.lookahead_bytes", 64 * 1024),
 ]
-"""A channel that holds back early when nobody reads."""
+"""Options of a channel with a small window."""
 MANY = 2_000
-"""Nodes whose acceptance is more than such a channel takes, as their names are long."""
+"""The number of nodes whose acceptance exceeds that window, because their names are long."""
 
 
 @pytest.fixture

@@ -25,7 +25,7 @@ from support.peers.tls import https, tls
 
 REQUESTS = {"h2": PREFACE + frame(SETTINGS), "http/1.1": b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"}
 PROTOCOLS = [*(["h2"] if find_spec("licorne_transport") else []), "http/1.1"]
-"""What the ports speak whose connections are the loop's own."""
+"""The protocols of the ports whose connections belong to the loop."""
 
 TIMES = 4
 

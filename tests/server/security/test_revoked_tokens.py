@@ -107,7 +107,7 @@ async def test_streams_of_si_end_with_their_token(town: Town) -> None:
     assert {await call.ending() for call in calls} == {(UNKNOWN, GONE)}
 
 
-async def test_stream_that_has_said_nothing_ends_with_its_token(town: Town) -> None:
+async def test_stream_without_messages_ends_with_its_token(town: Town) -> None:
     """A stream without a first message ends with its token, too."""
     call = RawSession(town.bearing(MINE)).open()
     await call.call.initial_metadata()

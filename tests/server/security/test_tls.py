@@ -135,7 +135,7 @@ async def test_an_unusable_changed_file_is_logged(folder: Path) -> None:
 
 IN_2126 = 4_948_830_377
 ENDED = 1_795_318_842
-"""The end of the certificate `over`, which had ended before it was made."""
+"""The end of the certificate `over`, which had expired before it was created."""
 
 
 def replace(file: Path, content: bytes, time: int) -> None:

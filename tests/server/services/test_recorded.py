@@ -41,7 +41,7 @@ NOT_RECORDED = {
     "ListMembers": "there are none of a server that is alone",
     "WatchEvents": "does not end",
 }
-"""Calls that are not recorded, and why."""
+"""Calls that are not recorded, with the reason."""
 
 
 @pytest.mark.row(52, 55, 58, 109, 155, 156, 157, 158, 168)

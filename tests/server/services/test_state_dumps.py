@@ -101,13 +101,6 @@ async def test_a_dump_continues_when_an_rm_registers_again(server: Server, sessi
     assert await dump == {"rm": {"error": "the RM has registered anew"}}
 
 
-async def test_an_answer_without_a_number_ends_the_stream(session: RawSession) -> None:
-    """An answer is a numbered request like others."""
-    call, _ = await session.begin(callbacks=WANTED)
-    await call.send(sp.UpdateRequest(state_dump=sp.StateDump(id=1)))
-    assert (await call.ending())[1] == "a request must have a number"
-
-
 def questions(outbox: Outbox) -> int:
     """The number of queued messages."""
     return outbox.messages

@@ -21,7 +21,7 @@ BACKENDS = (
     pytest.param("cluster", marks=pytest.mark.kube),
     "local",
 )
-"""Backends that keep the contract. For each there is a fixture `NAME_backend`, which makes a `Backend`."""
+"""Backends under the contract. Each has a fixture `NAME_backend`, which makes a `Backend`."""
 
 
 @pytest.fixture(params=BACKENDS)

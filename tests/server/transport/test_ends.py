@@ -20,7 +20,7 @@ pytestmark = pytest.mark.transport
 STREAMS = 12
 PASSES = 200
 BROKEN = frame(SETTINGS, b"no settings")
-"""After it HTTP/2 is over."""
+"""A frame that ends the connection by an error of HTTP/2."""
 
 
 class Owner:

@@ -18,7 +18,7 @@ KIB, MIB = 1024, 1024 * 1024
 STREAM_WINDOW = 256 * KIB
 """Bytes that a client may send before they are read."""
 UNLIMITED = struct.pack(">HI", 4, 2**31 - 1)
-"""Settings of a client that takes any number of bytes of each stream."""
+"""The settings of a client that accepts any number of bytes on each stream."""
 
 
 async def echo(request: bytes, context: Any) -> bytes:

@@ -27,7 +27,7 @@ CODE = grpc.StatusCode
 MOST = 4 * 1024 * 1024
 STREAMS = 16
 AGAIN = b"\xbe"
-"""The newest header of HPACK's table once more."""
+"""A reference to the newest header in HPACK's table."""
 
 
 class Begun:

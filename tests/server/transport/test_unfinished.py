@@ -37,7 +37,7 @@ class Crowd:
 
 
 MESSAGES = EACH // (MAX_MESSAGE_BYTES - 1)
-"""Connections that a host may have so."""
+"""The number of connections that a host may have with such messages."""
 
 
 def test_a_host_with_too_much_loses_its_oldest() -> None:

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.transport
 MOST = 64 * 1024
 HEAD = [("content-type", "application/grpc")]
 OUTGOING = 512 * 1024
-"""More bytes than ever wait to be sent, when all that waits is taken after each step."""
+"""More bytes than ever wait to be sent, because all of them are taken after each step."""
 
 Events = list[tuple[int, int, Any]]
 

@@ -16,10 +16,10 @@ COUNT = itertools.count()
 MIB = 1024 * 1024
 INVALID = grpc.StatusCode.INVALID_ARGUMENT
 SECONDS = 3.0
-"""Of a processor: more than any answer takes, and less than a bomb would."""
+"""CPU seconds: more than any answer takes, and less than a bomb would take."""
 
 BYTES = 96 * MIB
-"""What the process may grow by for one request; a bomb takes several times that."""
+"""The maximum growth of the process for one request; a bomb would take several times that."""
 
 
 async def rejection(shim: Shim, call: Call, bad: si.Allocation) -> str:

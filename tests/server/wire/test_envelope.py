@@ -55,7 +55,7 @@ def test_fields_of_later_versions_are_ignored() -> None:
 
 
 OF_THE_SESSION = {"hello", "heartbeat", "ack"}
-"""Messages without a number: they are about the session itself."""
+"""Messages without a number, which concern the session itself."""
 
 
 @pytest.mark.parametrize("name", [field.name for field in MESSAGES])

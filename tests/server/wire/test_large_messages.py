@@ -59,7 +59,7 @@ from support.peers.shim import Call, RawSession, Shim, ask, node, resource
 RM = RmId("rm")
 KIB = 1024
 LINES = 300_000
-"""A part of work takes fewer; each of the messages here takes many times as many in all."""
+"""The maximum of lines in a part of the work; each message here takes many times that in total."""
 
 KEY = delimited(1, b"k")
 APP = delimited(9, b"app")

@@ -40,7 +40,7 @@ def real(key: str, memory: int, *, predicate: str | None = None) -> Command:
 
 
 def in_vain(*, wanted: int = 2, style: str = "Soft", tell: str = "large") -> Driver:
-    """The gang `job` with placeholders p1 on n1 and p2 on n2, too small for the real ask named by `tell`.
+    """The gang `job` with placeholders p1 on n1 and p2 on n2, both too small for its real ask `tell`.
 
     Both nodes have room for the ask, and the gang times out after 60 seconds.
     """
@@ -113,7 +113,7 @@ def test_a_release_without_a_key_ends_cancelled_placeholders() -> None:
 
 
 def test_the_removal_of_its_node_ends_a_cancelled_placeholder() -> None:
-    """A cancelled placeholder on a removed node has ended, without a confirmation."""
+    """A cancelled placeholder ends with the removal of its node, without a confirmation."""
     driver = in_vain()
     driver.do(nodes(node("n1", NodeAction.DECOMISSION)))
     assert counts(driver) == (1, 1)
@@ -124,7 +124,7 @@ def test_the_removal_of_its_node_ends_a_cancelled_placeholder() -> None:
 
 @pytest.mark.parametrize("style", ["Soft", "Hard"])
 def test_an_unconfirmed_placeholder_of_a_running_gang_times_out(style: str) -> None:
-    """If the RM never confirms, a cancelled placeholder times out without a second stop request."""
+    """If the RM never confirms its stop, a cancelled placeholder times out without a second request."""
     driver = in_vain(style=style)
     assert keys(driver.wait(59)) == []
     effects = driver.wait(1)
@@ -139,7 +139,7 @@ def test_an_unconfirmed_placeholder_of_a_running_gang_times_out(style: str) -> N
     [("Soft", "Resuming", "Accepted"), ("Hard", "Failing", "Failed")],
 )
 def test_the_ask_of_an_incomplete_gang_is_dropped_at_timeout(style: str, entered: str, after: str) -> None:
-    """If the RM confirms no stop before the timeout, the ask is dropped and the gang ends by its style."""
+    """If no stop is confirmed before the timeout, the ask is dropped, and the gang ends as its style says."""
     driver = in_vain(wanted=9, style=style)
     effects = driver.wait(60)
     pending = "releasing pending placeholders on placeholder timeout"
@@ -150,7 +150,7 @@ def test_the_ask_of_an_incomplete_gang_is_dropped_at_timeout(style: str, entered
 
 
 def test_the_removal_of_the_application_ends_cancelled_placeholders() -> None:
-    """Placeholders of a removed application are released at once; a new application is not affected."""
+    """The RM is asked to stop them at once, and a new application of the same id is not affected."""
     driver = in_vain()
     removed = "Application job Removed"
     assert told(driver.do(remove_apps("job"))) == [("p1", removed), ("p2", removed)]

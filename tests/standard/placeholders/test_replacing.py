@@ -10,7 +10,7 @@ MANY = 48
 
 
 def gang(*sizes: int) -> Driver:
-    """A gang with a placeholder of each size on a node of its own, and as many full nodes."""
+    """A gang whose placeholders of these sizes each fill a node, and as many nodes filled by `other`."""
     driver = Driver()
     driver.do(register(config("[{name: a}]")))
     driver.do(nodes(*[node(f"full{number}", memory=1) for number in range(len(sizes))]))
@@ -44,7 +44,7 @@ def test_an_ask_replaces_the_placeholder_on_its_required_node() -> None:
 
 
 def test_an_earlier_placeholder_that_is_too_small_is_cancelled() -> None:
-    """A placeholder that is too small and arrived earlier is cancelled, on any node; later ones are kept."""
+    """A too small placeholder ahead of the replaced one is cancelled, on any node; later ones are kept."""
     driver = gang(2, 1, 2, 1)
     effects = driver.do(asks(ask("job", "r", group="g", required_node="kept2", memory=2)))
     assert [(key, why) for _, key, why, _ in released(effects)] == [

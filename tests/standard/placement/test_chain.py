@@ -19,7 +19,7 @@ OPEN = "- {name: root, submitacl: '*', queues: [{name: a}]}"
 
 
 def refusal(placer: Placer, tree: QueueTree, app: NewApplication) -> str:
-    """The reason for which an application is refused, which must not change the tree."""
+    """The reason why an application is refused; the refusal must not change the tree."""
     before = outline(tree)
     with pytest.raises(Rejected) as refused:
         placer.place(app, tree)
@@ -61,7 +61,7 @@ def test_a_name_with_full_stops_is_one_level() -> None:
 
 @pytest.mark.row(84)
 def test_a_forced_application_is_recovered_if_its_queue_cannot_be_created() -> None:
-    """If its queue cannot be created, a forced application is placed in recovery, and others are refused."""
+    """If its queue cannot be created, a forced application is in the recovery queue; others are refused."""
     placer = Placer([PlacementRuleConfig(name="provided", create=True)])
     tree = tree_of(OPEN)
     assert refusal(placer, tree, app("root.a.gone")).endswith("parent is already a leaf: root.a")
@@ -105,7 +105,7 @@ ROOTS: list[QueueConfig] = [
 def test_an_application_is_placed_in_a_leaf_or_changes_nothing(
     root: QueueConfig, rules: list[PlacementRuleConfig], newcomers: list[NewApplication]
 ) -> None:
-    """An application is placed in a leaf open to its user, or in recovery if forced; else nothing changes."""
+    """An application is placed in a leaf that its user may use, or (if forced) in the recovery queue."""
     tree = whole_tree(root)
     placer = Placer(rules)
     for newcomer in newcomers:
@@ -171,7 +171,7 @@ def test_the_number_of_reported_rules_is_bounded() -> None:
 
 
 def test_a_long_path_is_cut_at_its_start() -> None:
-    """Of a very long path a rejection has the end, which distinguishes paths."""
+    """A rejection shows only the end of a very long path, which distinguishes it from other paths."""
     rule = PlacementRuleConfig(name="fixed", value=".".join(["y" * 60] * 16 + ["end"]))
     text = reasons(Placer([rule]), "- {name: root}", application())
     assert len(text) < MAX_REASONS + 200

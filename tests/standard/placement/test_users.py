@@ -81,13 +81,13 @@ def test_a_pattern_for_the_whole_name_is_anchored() -> None:
     assert admits(("anna",), users=("^(ann|bob)$",)) == NOT_LISTED
 
 
-def test_a_full_stop_makes_no_pattern() -> None:
+def test_a_name_with_a_full_stop_is_no_pattern() -> None:
     """A name with a full stop matches exactly this name."""
     assert admits(("s.e",), users=("s.e",)) == LISTED
     assert admits(("sue",), users=("s.e",)) == NOT_LISTED
 
 
-def test_a_dollar_at_the_end_makes_a_name_and_a_pattern() -> None:
+def test_a_name_that_ends_with_a_dollar_is_also_a_pattern() -> None:
     """An entry that is both a valid name and a pattern matches the name and the pattern."""
     assert admits(("svc$",), users=("svc$",)) == LISTED
     assert admits(("my-svc",), users=("svc$",)) == LISTED

@@ -1,4 +1,4 @@
-"""Defects of predicate checks: answers of the RM, and their validity."""
+"""Seeded defects in predicate checks: in the use of the RM's answers, and in how long they are valid."""
 
 from mutants.defect import Defect
 from mutants.operators import drop, never, returns, swap, without

@@ -35,7 +35,7 @@ from support.core.steps import listed
 
 PARTITION = PartitionName("[rm1]default")
 Judge = Callable[[str, str], str]
-"""From the key of an ask and a node to the reason for refusal, or the empty text."""
+"""Returns the reason why the RM refuses an ask (by key) on a node, or an empty text."""
 
 
 def cluster(count: int, *, rest: str = "", policy: PredicatePolicy | None = None) -> Driver:
@@ -79,7 +79,7 @@ def test_refused_asks_move_to_the_accepted_node() -> None:
 
 
 def test_classes_do_not_void_results_of_each_other() -> None:
-    """For asks of different classes that are refused everywhere, each node is checked once."""
+    """If the RM refuses ten classes everywhere, each class is checked at most once on each node."""
     core = cluster(3)
     wanted = [ask("one", f"k{n}", vcore=1, predicate=f"alone {n}") for n in range(10)]
     made, count = answered(core, core.do(asks(*wanted)), lambda _, __: "no")
@@ -112,7 +112,7 @@ def test_each_ask_of_a_class_is_judged_separately(order: str) -> None:
 
 
 def test_an_ask_on_a_node_with_assumed_asks_has_a_check_of_its_own() -> None:
-    """An ask on a further node of another check has its own check: the RM counts asks only on first nodes."""
+    """A check judges asks only on its first node; an ask assumed on a further node has a check of its own."""
     core = cluster(2)
     effects = core.do(asks(*(ask("one", f"k{n}", vcore=5, predicate="p") for n in range(4))))
     check, *others = asked(effects)
@@ -206,7 +206,7 @@ def test_checks_of_alternating_classes_name_few_nodes() -> None:
 
 
 def test_a_check_covers_more_asks_after_a_useful_check() -> None:
-    """A check covers more asks of a class if its previous check served more."""
+    """A check covers more asks of a class if the previous check of that class served more asks."""
     core = cluster(30)
     asked_about(core, in_turn(12, 6))
     counts = asked_about(core, in_turn(1, 30, "alone"))
@@ -272,7 +272,7 @@ def test_refusals_are_logged_at_most_every_15_seconds() -> None:
 def test_a_reserved_ask_is_tried_when_an_assumed_ask_is_released(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A reserved ask blocked by too many open checks is tried when one of these asks is released."""
+    """A reserved ask that too many open checks block is tried when an assumed ask is released."""
     monkeypatch.setattr(owed, "MAX_ASSUMED", 1)
     core = cluster(1)
     core.do(nodes(node("drained", NodeAction.CREATE_DRAIN, vcore=20)))
@@ -323,7 +323,7 @@ def test_an_acceptance_of_a_further_node_with_another_assumed_ask_is_void() -> N
 
 
 def test_an_allocation_by_a_missed_deadline_voids_later_answers() -> None:
-    """An allocation by a missed deadline voids later answers about its node."""
+    """If an ask is allocated because a deadline was missed, later answers about its node are void."""
     core = Driver(writes=False)
     policy = PredicatePolicy(deadline=2.0, fail_mode=FailMode.OPEN)
     core.do(register(config("[{name: a}]"), predicates=policy))

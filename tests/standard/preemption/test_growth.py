@@ -16,13 +16,13 @@ from support.core.driver import START, placed, released
 pytestmark = pytest.mark.pure
 
 HELD, VICTIMS = 4, 2
-"""The number of allocations on each node, and of victims for a claim."""
+"""The number of allocations on each node, and of victims for one preempting ask."""
 
 CLAIMS = 40
-"""Claims whose cost is counted: their victims are more than the ended allocations that a leaf keeps."""
+"""Number of preempting asks whose cost is counted; more victims end than a leaf keeps ended allocations."""
 
 GROWS = 1.1
-"""Factor allowed for the nodes, which are ten to forty times as many."""
+"""Allowed factor of the cost with ten to forty times as many nodes."""
 
 
 class Town:

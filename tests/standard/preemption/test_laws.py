@@ -13,7 +13,7 @@ from support.preemption.drawing import ASK, Drawing
 from support.preemption.records import Cluster, RequestRecord, lineage
 
 RUNNING = 60
-"""Allocations in a cluster: too many for the exhaustive search."""
+"""The number of allocations in a cluster, too many for an exhaustive search."""
 
 
 class Case(NamedTuple):
@@ -27,7 +27,7 @@ class Case(NamedTuple):
 
 
 def apart(leaf: str, ask: RequestRecord) -> list[str]:
-    """The paths of a victim's leaf and the queues above that are not also above the ask."""
+    """The paths of the victim's leaf and its ancestors, without common ancestors with the ask."""
     return [path for path in lineage(leaf) if path not in lineage(ask.leaf)]
 
 
@@ -63,7 +63,7 @@ def law_4(case: Case) -> None:
 
 
 def law_5(case: Case) -> None:
-    """Every victim has a type of which each of its queues with a guarantee has more than the guarantee."""
+    """For every victim, some type of the ask exceeds each guarantee of that type in the victim's queues."""
     cluster = case.before
     for victim in case.victims:
         queues = [path for path in apart(victim.leaf, case.ask) if due(cluster, path)]

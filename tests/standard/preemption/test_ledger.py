@@ -66,7 +66,7 @@ def test_a_queue_without_sizes_is_recorded_with_empty_amounts() -> None:
 
 
 def test_the_latest_records_are_listed_first() -> None:
-    """Records are listed latest first: all, or those of an application, of a key, or of both."""
+    """Records are listed latest first, optionally only those of one application, of one key, or of both."""
     ledger = Ledger()
     for time, (app_id, key) in enumerate([("a", "k"), ("b", "k"), ("a", "l"), ("a", "k")]):
         ledger.note(record(app_id, key, float(time)))

@@ -50,7 +50,7 @@ def scene(where: str, offset: int, fence: bool, priority: int) -> Cluster:
 
 
 def first_served(where: str, offset: int, fence: bool, priority: int) -> set[str]:
-    """The queues whose ask is placed if both wait for the only place, over both orders of their names."""
+    """The queues whose ask is placed first when both wait for one place, with both orders of their names."""
     found: set[str] = set()
     for rich, poor in (("a", "b"), ("b", "a")):
         names = {RICH: rich, POOR: poor, "root.up": "up", "root.up.both": "both", "root": "root"}

@@ -101,7 +101,7 @@ def answer(question: AskedPreemption, *agreed: str) -> AnswerPreemptions:
 
 
 def test_refused_nodes_are_not_named_again_in_a_search() -> None:
-    """After a refusal the next best nodes are in the check; if all are refused, the reason is the RM."""
+    """After a refusal the next check has the next best nodes; after all are refused, the RM is the reason."""
     scene = cluster(
         [queue(A, {"vcore": 4}), queue(B)],
         *[runs(B, number, node=f"n{number}") for number in (1, 2, 3)],
@@ -307,7 +307,7 @@ def test_an_accepted_node_is_not_checked_again() -> None:
     ids=["open", "closed"],
 )
 def test_a_missing_answer_counts_by_the_fail_mode(fail_mode: FailMode, gone: list[str]) -> None:
-    """A missing answer counts as an acceptance with the open fail mode, and as no result with the closed."""
+    """A missing answer is an acceptance with the open fail mode, and gives no result with the closed one."""
     driver = town(PredicatePolicy(deadline=10, fail_mode=fail_mode))
     check = one_asked(driver)
     effects = driver.wait(10)

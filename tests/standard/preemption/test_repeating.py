@@ -177,14 +177,14 @@ def test_explain_reports_the_last_search() -> None:
     assert explained(driver, "q").text == "for p, which comes before it: " + refused.text
 
 
-def test_explain_before_the_first_search() -> None:
+def test_explain_reports_a_wait_for_the_first_search() -> None:
     """Before its first search an ask that may preempt is reported as waiting for its next turn."""
     driver = crowded()
     driver.send(asks(ask("poor", "p", policy="o", created=START - 60, memory=1)))
     assert explained(driver, "p").code == "PREEMPTION_NOT_YET_TRIED"
 
 
-def test_explain_of_an_ask_with_victims() -> None:
+def test_explain_reports_a_wait_for_victims() -> None:
     """An ask with victims is explained as waiting for their end, and not for room."""
     driver = crowded()
     driver.do(asks(ask("poor", "p", policy="o", priority=5, memory=1)))

@@ -30,7 +30,7 @@ def test_guarantees_do_not_protect_from_a_daemon() -> None:
 
 
 def test_the_order_of_victims_for_a_daemon() -> None:
-    """Victims are ordered by kind, then lowest priority first, then youngest, then smallest."""
+    """Victims are ordered by kind, then by the lowest priority, the youngest age, and the smallest size."""
     gone = daemon_victims(
         runs(B, 1, 2),
         runs(B, 3, priority=-1),
@@ -68,7 +68,7 @@ def test_higher_priorities_and_present_victims_are_excluded() -> None:
     assert gone == [f"{B}-5", f"{B}-4"]
 
 
-def test_a_daemon_has_no_victims_if_they_free_too_little() -> None:
+def test_a_daemon_stops_nothing_if_all_victims_free_too_little() -> None:
     """A daemon has no victims if all of them together would not free enough room."""
     assert daemon_victims(runs(B, *range(10), priority=1), runs(B, 10, 11), vcore=3) == []
 
@@ -92,7 +92,7 @@ def test_a_daemon_has_no_victims_while_the_cluster_is_overfull(larger: int, is_v
 
 
 def test_present_victims_and_free_room_count_first() -> None:
-    """A daemon stops further victims only for what present victims and free room leave open."""
+    """A daemon stops further victims only for the amount that free room and present victims do not cover."""
     going = runs(B, 0, state=RequestState.PREEMPTING)
     assert daemon_victims(going, runs(B, *range(1, 12))) == []
     assert daemon_victims(going, runs(B, *range(1, 12)), vcore=2) == [f"{B}-11"]

@@ -88,7 +88,7 @@ def test_a_plan_lists_spare_victims_for_the_rm() -> None:
 
 
 def test_victims_have_a_minimum_runtime() -> None:
-    """Victims must have run for the minimum runtime of their leaf; the refusal has the time of its end."""
+    """A victim must have run for the minimum runtime of its leaf; a refusal reports when that time ends."""
     world = cluster(
         [queue(A, {"vcore": 5}), queue(B, preemption_minimum_runtime=995.0)],
         runs(B, *range(6, 18)),

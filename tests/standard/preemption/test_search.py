@@ -33,7 +33,7 @@ def test_the_best_plans_equal_an_exhaustive_search(part: range) -> None:
 
 @pytest.mark.worlds(first=500_000, size=100)
 def test_the_best_plans_with_elastic_gangs_equal_an_exhaustive_search(part: range) -> None:
-    """With elastic gangs, whose growth is stopped first and in whole steps, the best plans are equal."""
+    """With elastic gangs, whose newest steps are stopped first, the plans equal an exhaustive search."""
     grown = sum(
         plans_compared(seed, elastic=True, what=lambda plans: any(plan.step for plan in plans))
         for seed in part
@@ -309,7 +309,7 @@ def full(nodes: int, spare: int) -> Cluster:
     )
 
 
-# Work, whose count ends turns
+# The counted work, which limits the length of a turn
 
 
 WIDE = 320
@@ -327,7 +327,7 @@ def wide(guaranteed: int, *, asked: int = 1) -> Cluster:
 
 
 def worked(scene: Cluster) -> tuple[Law, int]:
-    """The reason for which a second search fails, and its work."""
+    """The law by which a second search fails, and the work of that search."""
     built = build(scene)
     app, request = built.request(f"{A}-w1")
     built.search.find(app, request, NOW)

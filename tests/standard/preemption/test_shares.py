@@ -54,7 +54,7 @@ WHY = TerminationType.PREEMPTED_BY_SCHEDULER
     ],
 )
 def test_amounts_are_divided_fairly(amount: int, siblings: list[tuple[int, int]], parts: list[int]) -> None:
-    """First guarantees are covered, then the remainder is divided in proportion, and any rest equally."""
+    """Queues with guarantees share in proportion to these; only then the other queues share equally."""
     wanted, due = zip(*siblings, strict=True)
     assert divided(amount, wanted, due) == parts
 
@@ -162,7 +162,7 @@ def test_an_allocation_larger_than_the_excess_is_not_stopped() -> None:
 
 
 def test_a_queue_keeps_its_share_of_the_decisive_resource() -> None:
-    """A queue with cores and memory keeps its share of the resource of which it uses the larger part."""
+    """A queue keeps its share of the resource type of which it uses the larger fraction."""
     size = {"vcore": 1, "memory": 5}
     world = cluster(
         [fair(A), queue(B)],
@@ -300,7 +300,7 @@ def test_the_share_of_a_removed_queue_is_divided_again(had: int) -> None:
     ],
 )
 def test_usable_amounts_are_divided(n2: dict[str, Any], share: int) -> None:
-    """Of two nodes of ten cores, one with two in use is closed, or partly used by other schedulers."""
+    """Shares exclude amounts of other schedulers, and of a closed node all but the usage."""
     world = cluster(
         [fair(A), queue(B)],
         runs(B, *range(8)),
@@ -331,12 +331,12 @@ def test_victims_do_not_count_as_demand() -> None:
     assert DueShares(["vcore"], built.search.divisions).of(built.queue(A)) == {"vcore": 8}
 
 
-# In turns
+# Preemption over many turns
 
 TURNS = 24
 """The total number of turns; in the second half no allocation is stopped."""
 ENDS, TURNS_OF_AN_END = 4, 8
-"""Jobs that end by themselves in a world; in the second half of the turns after each, none is stopped."""
+"""Number of jobs that end in a world, and of turns after each; in later turns no victim is stopped."""
 
 
 def town(rng: Random) -> tuple[Driver, list[str]]:
@@ -385,7 +385,7 @@ class Stubborn:
         self._known: dict[tuple[str, str], Ask] = {}
 
     def want(self, wanted: list[Ask]) -> list[Effect]:
-        """Submit these asks."""
+        """Submit these asks; return all effects until the core is idle."""
         self._known.update({(one.app_id, one.key): one for one in wanted})
         return self._driver.do(asks(*wanted))
 
@@ -445,7 +445,7 @@ def _again(ask_: Ask, turn: int) -> Ask:
 
 
 def test_explain_has_the_fair_share() -> None:
-    """An explanation has the share that the ask would exceed, or below the share the lack of victims."""
+    """An explanation names the share that an ask would exceed, or below the share the lack of victims."""
     driver = Driver()
     a = "{name: a, properties: {preemption.delay: 1s, preemption.reclaim: fair-share}}"
     driver.do(register(config(f"[{a}, {{name: b, properties: {{preemption.minimum.runtime: 30s}}}}]")))

@@ -107,7 +107,7 @@ def test_the_room_of_a_victim_is_promised_once() -> None:
 
 
 def test_promised_room_is_not_used_by_other_asks() -> None:
-    """Other asks may use only the room of a victim that is not promised."""
+    """Other asks may use only the part of a victim's room that is not promised."""
     driver = full(1, 3)
     want(driver, "a", "b")
     driver.do(asks(ask("others", "x", memory=1), ask("others", "y", memory=1)))
@@ -115,7 +115,7 @@ def test_promised_room_is_not_used_by_other_asks() -> None:
     assert sorted(started) == ["a", "b", "x"]
 
 
-def test_asks_of_applications_that_may_not_run_do_not_count() -> None:
+def test_no_victim_is_stopped_for_asks_that_may_not_run() -> None:
     """If only one of two applications may start, a small job is stopped, not the large job for both."""
     driver = town("{name: others}", [2, 2, 8], ", maxapplications: 1")
     driver.do(apps(app("others", "root.others"), app("b", "root.mine"), app("c", "root.mine")))
@@ -128,7 +128,7 @@ def test_asks_of_applications_that_may_not_run_do_not_count() -> None:
     assert obeyed(driver, driver.wait(DELAY)) == (["j0"], ["b"])
 
 
-def test_asks_that_would_delay_a_start_under_a_maximum_do_not_count() -> None:
+def test_no_victim_is_stopped_for_asks_that_would_delay_a_start() -> None:
     """If a shadow start leaves room under the maximum for one of two asks, a small job is stopped for one."""
     driver = Driver()
     amounts = "{guaranteed: {memory: 6}, max: {memory: 6}}"

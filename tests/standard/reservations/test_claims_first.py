@@ -26,7 +26,7 @@ QUEUES = (
 
 
 def reserved(other: int = 1, due: int = 20) -> Driver:
-    """Nodes n1 and n2 filled by `base1` and `base2`; n1 is reserved for the ask `big` of `other`."""
+    """Full nodes n1 and n2; n1 is reserved for ask `big` of `other`. The arguments are queues' guarantees."""
     core = Driver()
     core.do(register(config(QUEUES.format(other=other, due=due), properties=MANY_RESERVED)))
     drained = node("n3", NodeAction.CREATE_DRAIN, vcore=100)

@@ -1,4 +1,4 @@
-"""Reservations in a full cluster: the asks that have one, and the asks that use the node (spec § 8.5)."""
+"""Reservations in a full cluster: which asks obtain one, and which asks may use the node (spec § 8.5)."""
 
 from typing import NamedTuple
 
@@ -95,7 +95,7 @@ def test_a_reserved_node_is_used_by_the_first_ask_of_its_size() -> None:
 
 
 def test_a_drained_node_is_used_by_the_ask_that_has_it_reserved() -> None:
-    """No other ask of the size is placed there, as it is closed to all others."""
+    """A drained node accepts the ask that has it reserved, and no other ask of the same size."""
     core = full(10, 10)
     core.do(asks(ask("a", "a1", vcore=10)))
     core.wait(3)

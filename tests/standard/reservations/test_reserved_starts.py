@@ -37,7 +37,7 @@ def reserving(text: str, *app_ids: str) -> Driver:
 
 
 def test_a_displaced_starting_application_can_be_removed() -> None:
-    """A starting application whose place a reserved ask has taken can be removed, with its timer."""
+    """A starting application can be removed, with its timer, after a reserved ask has started another."""
     driver = reserving(AWARE, "big", "older")
     assert placed(driver.do(asks(ask("older", "o1", created=START - 100, vcore=1))))
     driver.wait(1)
@@ -49,7 +49,7 @@ def test_a_displaced_starting_application_can_be_removed() -> None:
 
 
 def test_an_application_displaced_by_an_assumed_ask_can_be_removed() -> None:
-    """An application whose place an assumed ask has taken can be removed."""
+    """An application can be removed after an assumed ask has made another one the starting application."""
     driver = Driver()
     driver.do(register(AWARE, predicates=PredicatePolicy(deadline=60.0)))
     driver.do(nodes(node("n1", vcore=9), node("n2", vcore=9)))
@@ -64,7 +64,7 @@ def test_an_application_displaced_by_an_assumed_ask_can_be_removed() -> None:
     assert list(driver.partition.applications) == ["assumed"]
 
 
-def test_a_removed_application_has_no_deadline_for_ages() -> None:
+def test_a_removed_application_leaves_no_deadline_for_the_age_of_asks() -> None:
     """A removed application leaves no deadline for the age of its asks."""
     driver = Driver()
     for rm in ("rm1", "rm2"):

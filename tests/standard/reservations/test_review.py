@@ -23,7 +23,7 @@ from support.core.driver import Driver, placed, reserved
 
 
 def cluster(queues: str, count: int = 2, *, properties: str = MANY_RESERVED) -> Driver:
-    """Nodes of 10, with 4 used by `base` on each; applications are named like their queues.
+    """Nodes of 10 thousandths of a core, 4 used by `base`; applications are named like their queues.
 
     The allocations on n1, n2, … have the keys `base1`, `base2`, ….
     """
@@ -178,7 +178,7 @@ def test_a_reservation_yields_as_soon_as_there_is_room() -> None:
 
 @pytest.mark.parametrize("end", ["stays", "is cancelled", "is due nothing more"])
 def test_a_reservation_yields_to_no_removed_or_satisfied_ask(end: str) -> None:
-    """A reservation remains if the other ask is removed, or its queue already has its guarantee."""
+    """A reservation remains if the other ask is removed, or if that ask's queue has its guarantee already."""
     core = lent()
     core.do(nodes(node("n3", NodeAction.CREATE_DRAIN, vcore=20)))
     core.do(asks(ask("base", "f1", vcore=5, on_node="n1"), ask("due", "d", vcore=5)))
@@ -264,7 +264,7 @@ def test_an_exclusive_reservation_keeps_the_whole_node() -> None:
     ids=["default", "partition", "half for an application", "queue", "application", "none"],
 )
 def test_reserved_nodes_are_bounded(properties: str, leaf: str, most: int) -> None:
-    """Reserved nodes are bounded by application, queue and partition; a reservation's end allows another."""
+    """Reserved nodes are bounded by application, queue and partition; the end of one allows another."""
     core = cluster(f"[{{name: base}}, {{name: a, properties: {{{leaf}}}}}]", 5, properties=properties)
     core.do(asks(*(ask("a", f"k{number}", vcore=8) for number in range(5))))
     core.wait(10)

@@ -35,10 +35,10 @@ def kept(core: Driver) -> dict[str, Reservation]:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_every_reservation_is_reviewed_in_turn(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each reservation is reviewed within as many reviews as all present reservations take.
+    """Each reservation is reviewed before the number of reviews exceeds one round of all reservations.
 
-    A reviewed reservation yields, as its queue has no guarantee. Asks are removed more often after their
-    review, so that later reservations move up.
+    A reviewed reservation yields, as its queue has no guarantee. Reviewed asks are more often removed than
+    others, so that the reservations behind them move up.
     """
     monkeypatch.setattr(review, "MOST_REVIEWED", MOST)
     rng = Random(seed)

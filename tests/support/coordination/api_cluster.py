@@ -19,7 +19,7 @@ from support.coordination.api_rules import (
 NAMESPACE = "licorne"
 
 _PAGE = "page-"
-"""How tokens of pages begin."""
+"""The beginning of page tokens."""
 
 Objects = dict[tuple[str, str], Json]
 """Objects by kind and name."""
@@ -43,10 +43,10 @@ class Cluster:
         """Start empty. Versions begin high, like those of a used cluster."""
         self.version = 4_711
         self.compacted = self.version
-        """The version before which there is no history."""
+        """The version of the last compaction."""
         self.objects: Objects = {}
         self.history: list[Change] = []
-        """What was written since the last compaction."""
+        """The writes since the last compaction."""
         self.changed = asyncio.Event()
         """Set, and replaced, by every change."""
         self._pages: dict[str, tuple[int, list[Json]]] = {}

@@ -34,19 +34,19 @@ class Fault:
     plural: str = "*"
     times: int = 1
     status: int = 0
-    """Status to answer; 0 to answer as usual."""
+    """The status of the answer; 0 for the usual one."""
     headers: Mapping[str, str] = field(default_factory=dict)
     reason: str = "InternalError"
     carried_out: bool = False
-    """True if the call has its effect, and only the answer is lost or another one."""
+    """True if the call has its effect, and only its answer is lost or replaced."""
     cut: bool = False
     """True to close the connection in place of an answer."""
     hold: asyncio.Event | None = None
-    """The call stands still until this is set, before it has its effect."""
+    """The call waits until this is set, before it has its effect."""
     body: bytes | None = None
-    """Answer of status 200, in place of the usual one."""
+    """The body of an answer with status 200 that replaces the usual one."""
     seen: int = 0
-    """Calls that had it so far."""
+    """The number of calls with this fault so far."""
 
 
 class ApiServer:
@@ -58,12 +58,12 @@ class ApiServer:
         self.faults: list[Fault] = []
         self.forbidden: set[tuple[str, str]] = set()
         self.calls: list[tuple[str, str]] = []
-        """Verb and kind of every call."""
+        """The verb and kind of every call."""
         self.tokens = {TOKEN}
         self.losing = False
-        """True to send no event of any watch; they are lost for good."""
+        """True to lose the events of all watches."""
         self.stale: Objects | None = None
-        """Objects to list in place of the present ones, as a cache that lags behind does."""
+        """Objects that lists have in place of the present ones, like a stale cache."""
         self.down = False
         """True to cut every connection."""
         self._called = asyncio.Event()

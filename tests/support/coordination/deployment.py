@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 LEASE = 6.0
 MOST_SECONDS = 60.0
-"""True time that one call may take."""
+"""The maximum of true time for one call."""
 
 
 class Node:
@@ -42,7 +42,7 @@ class Node:
         self.drain_seconds = 0.0
         """Duration of `on_lost` and `on_handover`."""
         self.failures = 0
-        """So often `on_lost` fails."""
+        """The number of times that `on_lost` will fail."""
         self.failed: list[str] = []
         """Failures that only a restart ends."""
         self.member.on_failure = self.failed.append

@@ -27,10 +27,10 @@ from support.patience import PATIENCE
 from support.peers.tls import FILES
 
 MEMORY = Path("/dev/shm")
-"""Where files are never written to a disk. etcd waits for its disk with each change."""
+"""A folder in memory, because etcd waits for its disk with each change."""
 
 PORTS = range(20_000, 32_000)
-"""Ports that no system gives to those that ask for any, so that a server finds its own again."""
+"""Ports outside the range for automatic assignment, so that a restarted server can use its port again."""
 
 TLS_FLAGS = (
     f"--cert-file={FILES / 'server.pem'}",

@@ -14,9 +14,9 @@ T = TypeVar("T")
 LATE = 1e-6
 """Seconds by which each timer is late."""
 MOST_CALLS = 20_000
-"""Callbacks of a loop at one time."""
+"""The maximum of callbacks of a loop at one time."""
 MOST_ENDS = 4
-"""Cancellations of a task: what it does in the end may wait too."""
+"""The maximum of cancellations of a task, whose clean-up may wait as well."""
 
 
 class Time:

@@ -19,15 +19,15 @@ class Weather:
     """The faults of messages in a world, as probabilities."""
 
     lost: float
-    """Of a message to or from the store."""
+    """Probability that a message to or from the store is lost."""
     late: float
-    """Of a message that takes seconds."""
+    """Probability that a message takes seconds."""
     slow: float
-    """Of an answer that comes just before the member gives up."""
+    """Probability that an answer arrives just before the member's time-out."""
     forgotten: float
-    """Of an event of a watch that never comes."""
+    """Probability that an event of a watch is lost."""
     old: float
-    """Of a read that shows an older state."""
+    """Probability that a read returns an older state."""
 
     def clear_up(self) -> None:
         """End the faults. Watches still lose events, which happens in normal operation, too."""

@@ -14,9 +14,9 @@ from support.coordination.world import World
 
 STEPS = 300
 FAULTS = 240
-"""Of these steps, those with faults. Afterwards a member may still stop and drain."""
+"""The number of steps with faults. In later steps members may still stop and drain."""
 STEP_SECONDS = 0.4
-"""True time of a step, at most."""
+"""The maximum of true time of a step."""
 
 Action = Callable[[World, Process], None]
 

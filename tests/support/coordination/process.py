@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from support.coordination.world import World
 
 DRAIN_SECONDS = 2.0
-"""Time that the last messages of an RM take, at most."""
+"""The maximum of time for the last messages of an RM."""
 
 
 @dataclass(slots=True, eq=False)
@@ -31,12 +31,12 @@ class Book:
     epoch: int
     stream: int
     is_held: bool = False
-    """Nothing new is decided, but what was decided may still be sent."""
+    """True if the process decides nothing more for the RM, but may still send earlier decisions."""
     has_replayed: bool = False
     charged: int = 0
-    """What the RM uses of the budget, decisions under way included."""
+    """The usage of the budget by the RM, including decisions in flight."""
     slice: int = 0
-    """What it may use."""
+    """The amount that the RM may use."""
 
 
 class Process:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from support.coordination.world import World
 
 ANSWER_SECONDS = 3.0
-"""An RM waits so long for an answer to its hello."""
+"""Seconds that an RM waits for an answer to its hello."""
 SILENCE_SECONDS = 4.0
-"""An RM that hears nothing for so long takes its stream for broken."""
+"""Seconds without a message after which an RM considers its stream broken."""
 RETRY_SECONDS = 0.7
 
 
@@ -46,11 +46,11 @@ class Rm:
         self.last_effect = -1.0
         """Time of the last effect that was accepted."""
         self.used = 0
-        """What it runs of the budget."""
+        """The amount of the budget that it uses."""
         self.wanted = 0
-        """What it would run besides."""
+        """The additional amount that it would use."""
         self.uncharged = 0
-        """What the store does not know of its use."""
+        """The used amount that the store does not know."""
         self._epoch = 0
 
     def dial(self, address: str = "") -> None:

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 REREAD = 3.0
-"""Seconds between two reads of everything."""
+"""Seconds between two complete reads."""
 KEPT = 12
-"""Older states that reads may show."""
+"""The number of older states that stale reads may return."""
 
 
 @dataclass(slots=True)
@@ -52,12 +52,12 @@ class StoreModel:
         self._history: deque[Snapshot] = deque(maxlen=KEPT)
         self.watchers: dict[Watcher, None] = {}
         self.on_document: Callable[[str, Document], None] = lambda key, document: None
-        """Called with each document that was written."""
+        """Called with each written document."""
         self.is_down = False
         self.looks_at_leases = True
-        """False plants a mistake: claims take RMs from living owners."""
+        """False plants a defect: claims take RMs from living owners."""
         self.rereads = True
-        """False plants a mistake: a watch whose events were lost is trusted."""
+        """False plants a defect: a watch with lost events is trusted."""
 
     @property
     def snapshot(self) -> Snapshot:

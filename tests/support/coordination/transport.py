@@ -21,9 +21,9 @@ class Tap:
         self.calls: Counter[str] = Counter()
         """Calls by path."""
         self.tried: Counter[str] = Counter()
-        """Calls by the server that they went to."""
+        """The server of each call."""
         self.swallowed: set[str] = set()
-        """Paths of streams of which no answer arrives after the first."""
+        """Paths of streams that lose all answers after the first."""
         self.change: Callable[[str, Message], None] = lambda path, answer: None
         """Called with each answer, which it may change."""
 

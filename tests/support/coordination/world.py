@@ -15,11 +15,11 @@ from support.coordination.store import StoreModel
 
 LEASE = 6.0
 SETTLED = 22.0
-"""Seconds after the last fault, after which each RM is served."""
+"""Seconds after the last fault within which each RM must be served."""
 WINDOW = 3.0
-"""Seconds within which each RM that is served hears of it."""
+"""Seconds within which each served RM must receive an effect."""
 DECIDING = 0.9
-"""Seconds between two decisions of a process, at most."""
+"""The maximum of seconds between two decisions of a process."""
 
 
 class World:
@@ -50,7 +50,7 @@ class World:
         self.budget = Budget(self, draw.choice((0,) * 7 + (20,)))
         self.store.on_document = self._written
         self.script: list[str] = []
-        """What was done, for people."""
+        """The events of the world as text."""
         self.violation: Violation | None = None
         # The epochs that were granted, by RM, and their owners.
         self._granted: dict[tuple[RmId, int], MemberId] = {}

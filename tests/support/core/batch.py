@@ -29,13 +29,13 @@ from support.core.driver import START, Driver, placed, released
 from support.reference_backfill import Job
 
 END, SUBMIT = 0, 1
-"""What happens with a job at a time; ends come first."""
+"""The kinds of events; at equal times ends come first."""
 
 REAL = "real-"
-"""Begins the keys of real members of gangs."""
+"""The beginning of the keys of real members."""
 
 MOST_IDLE = 3600.0
-"""Seconds."""
+"""Seconds without an event after which waiting jobs are given up."""
 
 PLACEHOLDER_REPLACED = TerminationType.PLACEHOLDER_REPLACED
 

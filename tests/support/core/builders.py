@@ -193,7 +193,7 @@ MANY_RESERVED = "{reservation.max.nodes: '9', application.reservation.max.nodes:
 
 
 NONE_RESERVED = "{reservation.max.nodes: '0'}"
-"""Properties of root with which no node is reserved but for promises."""
+"""Properties of root with which only nodes for promises are reserved."""
 
 
 def config(queues: str, *, rest: str = "", name: str = "default", properties: str = "") -> str:
@@ -209,7 +209,7 @@ def config(queues: str, *, rest: str = "", name: str = "default", properties: st
 
 
 START = 1_700_000_000.0
-"""When facts happen unless something else is said."""
+"""The default time of facts."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ def partition_text(body: str) -> str:
 
 
 CLOSED = "nobody may submit applications"
-"""Begins a doubt about most texts of tests, which have no access lists. The helpers here leave it out."""
+"""The beginning of a warning about most configurations of tests, which have no access lists."""
 
 
 def loaded(text: str, *, strict: bool = False) -> Configuration:
@@ -65,7 +65,7 @@ def find(queue: QueueConfig, path: str) -> QueueConfig:
 
 LIMITS = "limits: [{limit: all, users: ['*'], maxresources: {vcore: 20}}]"
 LATER = "[{name: a, queues: [{name: x}]}, {name: new}]"
-"""Queues that differ in much from those that run, to go with something that is wrong."""
+"""Queues that differ much from the running ones, for tests with an additional mistake."""
 
 
 def _queue(settings: str) -> str:

@@ -73,7 +73,7 @@ class Driver:
         self._sent = 0
         self.facts: list[Fact] = []
         self.rest: Command | None = None
-        """What is left of the last command that was begun."""
+        """The remainder of the last command that was begun."""
 
     @property
     def partition(self) -> Partition:

@@ -1,17 +1,17 @@
 """Rules that bind decisions rather than states: D1, D2, D3 and Q1.
 
-A replayed or resized allocation may exceed a limit lawfully, so these cannot be read off the
-books. The ledger watches effects instead, as somebody outside would.
+A replayed or resized allocation may lawfully exceed a limit, so the books alone cannot show a violation.
+The ledger therefore checks the effects of each decision.
 
-D1  A new allocation fits its node, every queue above it, and what its user and group may have.
-    One that is assumed is judged then, and not again when the RM is told of it. One that is to take
-    the place of a placeholder on another node fits there: everybody else counts the placeholder.
+D1  A new allocation fits on its node, and is within the maxima of its queues, user and group. An assumed
+    allocation is checked when it is assumed, not when the RM is notified. A replacement on another node
+    than its placeholder has to fit on that node only: queues, user and group still count the placeholder.
 D2  A key is allocated at most once until it is freed, and never on two nodes.
-D3  Nothing new on a node that is gone, or drained unless it was reserved or required before; nor
-    for an unknown application. What was reserved for others before is left free on the node, and
-    all of it if that is exclusive, unless the node is required or was reserved for the ask, or
-    provisionally for one of its size, or its queue is guaranteed some of it.
-Q1  No new application in a queue that drains, or that is to become a leaf or a parent.
+D3  No new allocation is on a removed node, or for an unknown application. A drained node accepts only asks
+    that require it or had it reserved. Amounts reserved for other asks stay free, and an exclusively
+    reserved node stays empty, unless the ask requires the node, has it reserved itself, or is within a
+    guarantee. A provisional reservation may also be used by other asks of its size.
+Q1  No new application is in a draining queue, or in one that is to become a leaf or a parent.
 """
 
 from collections.abc import Iterable

@@ -211,7 +211,7 @@ def asks_of(partition: Partition) -> dict[tuple[str, str], str]:
 
 
 FORCED = "application.create.force"
-"""The tag of applications that an RM tells again: they run, so nothing may keep them out."""
+"""The tag of replayed applications with allocations, which must not be rejected."""
 
 
 def digest(partition: Partition) -> dict[str, Any]:

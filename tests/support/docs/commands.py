@@ -47,13 +47,13 @@ ASKING = (
     *("log-level", "state-dump", "calendar"),
 )
 TINY_BENCH = ("--nodes", "5", "--pods", "50", "--runs", "1", "--seconds", "0.2")
-"""Of options that are given twice the last one counts."""
+"""Options that override those of the page, as the last one counts."""
 TINY_GROWTH = ("--only", "gangs", "--runs", "1")
 FEW_SCENARIOS = 2
 MEMBER = "host-1:7070"
-"""The member that pages act on."""
+"""The member in the commands of pages."""
 ALREADY_RUNNING = 20
-"""So many asks of the fake RM's first application run at once; the others wait."""
+"""The number of the first application's asks that run; the others wait."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from support.server.recorded_run import RecordedRun
 RM = "batch"
 BEGIN = 1_790_000_000.0
 BEHIND = 99
-"""Number of its run, behind any that a server writes there."""
+"""The number of the run, which is above those of any server there."""
 
 
 def write_journal(folder: Path) -> None:

@@ -16,9 +16,9 @@ from support.fuzz.corpus import Entry, Target
 from support.wire.still import stillness
 
 WORDS = 6
-"""Answers are of one kind if their first words are the same, names and numbers left out."""
+"""The number of first words by which answers are distinguished, without names and numbers."""
 LONGEST = 400
-"""Characters of the line with the bytes: longer ones nobody reads."""
+"""The maximum of characters of a readable line of bytes."""
 
 
 def kind_of(target: Target, answer: str) -> tuple[str, ...]:

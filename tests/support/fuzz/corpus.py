@@ -48,7 +48,7 @@ class Target:
     how: How
     request: Descriptor
     response: Any
-    """The class of what is answered."""
+    """The class of the answer."""
 
     @property
     def service(self) -> str:
@@ -92,14 +92,14 @@ TARGETS = {
     for method in service.methods
     for target in _targets_of(service.full_name, method)
 }
-"""By name: that of the method, with `.first` for what begins a stream."""
+"""The targets by name: the method, with `.first` for the first message of a stream."""
 
 
 FOLDER = Path(__file__).resolve().parent.parent.parent / "data" / "fuzz"
 RUN = 8
-"""So many bytes that are alike are written as one."""
+"""The number of equal bytes from which they are abbreviated."""
 SHOWN = 160
-"""Characters of a message, or of an answer, that a line has."""
+"""The maximum of characters of a message or answer in a line."""
 _RUNS = re.compile(rb"(.)\1{%d,}" % (RUN - 1), re.DOTALL)
 
 

@@ -13,9 +13,9 @@ from support.fuzz.values import END_GROUP, FIXED32, FIXED64, LENGTH, VARINT, Pie
 
 Pieces = tuple[Piece, ...]
 WILDNESS = (0.0, 0.02, 0.02, 0.1, 0.4)
-"""How many of the values of a message lie at the edges: in most messages few."""
+"""The shares of unusual values in a message, low in most messages."""
 MANY = 300
-"""Entries of a map or a list that is made large."""
+"""The number of entries of a map or list that is made large."""
 SPOILT = 0.3
 """The share of messages that no library would write."""
 

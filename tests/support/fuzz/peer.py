@@ -23,7 +23,7 @@ EMPTY: dict[str, Any] = {
     ALLOCATIONS.method: si.AllocationRequest,
 }
 QUEUE = "root.b"
-"""Where the applications go."""
+"""The queue of the applications."""
 
 
 class Broken(Exception):
@@ -195,11 +195,7 @@ class Peer:
         ]
 
     def runs(self, key: str) -> None:
-        """Send one ask over `si.v1`, and wait for its allocation.
-
-        Raises:
-            Broken: There is no allocation.
-        """
+        """Send one ask over `si.v1`, and wait for its allocation; raises Broken if there is none."""
         line = self.stream(ALLOCATIONS)
         request = si.AllocationRequest(rmID=self.rm_id, allocations=[ask(key, "a0", vcore=1)])
         self.say(line, request.SerializeToString())

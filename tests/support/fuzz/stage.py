@@ -27,14 +27,14 @@ TYPED = {
     grpc.StatusCode.RESOURCE_EXHAUSTED,
     grpc.StatusCode.ABORTED,
 }
-"""How a call may end. Anything else says that the server is broken, or is not there."""
+"""The statuses with which a call may end. Any other means that the server is broken or gone."""
 SILENCE = "nothing"
 MAX_REASON = MAX_ANNOTATION + 1024
 """Characters of a reason, which may name an application."""
 EVERY = 16
-"""The books are checked after one in so many commands, and in the end."""
+"""The records are checked after this number of commands, and at the end."""
 SMALL = 8
-"""The size of the fuzzed RM's node; its asks are no larger than this, or beyond every node."""
+"""The size of the fuzzed RM's node; its asks are at most as large, or too large for every node."""
 LARGE = 1_000
 
 
@@ -179,7 +179,7 @@ def _read(message: Message) -> Iterator[str]:
 
 
 MESSAGES = 100
-"""Messages to one server."""
+"""The number of messages to one server."""
 PAUSES = (0.5, 3.0, 31.0, 100.0)
 """Seconds that may pass after a message."""
 _TARGETS = list(TARGETS.values())

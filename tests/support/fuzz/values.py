@@ -14,9 +14,9 @@ from licorne_server.wire.framing import encode_varint
 from support.wire.items import BAD, GOOD
 
 FUZZED = "fuzz"
-"""The RM that sends all this."""
+"""The RM that sends the messages."""
 BYSTANDER = "good"
-"""The RM beside it, in whose name nothing is sent."""
+"""The other RM, for which no message is sent."""
 
 EDGES = (
     *(0, 1, 2, -1, -2, 127, 128, 2**31 - 1, 2**31, -(2**31), -(2**31) - 1, 2**32 - 1, 2**32),
@@ -54,7 +54,7 @@ BUDGETS = (
     *("", "budgets: []", "budgets: [{name: b, limit: {vcore: 1000}, members: [{rm: fuzz}]}]"),
     *("budgets: [{name: b, limit: {vcore: -1}}]", "budgets: [{name: b}, {name: b}]", "budgets: &a [*a]"),
 )
-"""None of them stops the fuzzed RM, or touches the other one."""
+"""Budgets that neither stop the fuzzed RM nor affect the other one."""
 CONFIGS = tuple(config.text for config in (*GOOD, *GOOD, *BAD))
 PLAIN = GOOD[0].text
 
@@ -144,7 +144,7 @@ def choice_of(rng: Random, field: Field, wildness: float) -> int:
 
 
 NUMBERS = frozenset({Field.TYPE_INT64, Field.TYPE_INT32, Field.TYPE_UINT64, Field.TYPE_UINT32})
-"""The types that `number` has values of."""
+"""The types for which `number` has values."""
 
 
 VARINT, FIXED64, LENGTH, BEGIN_GROUP, END_GROUP, FIXED32 = range(6)
@@ -158,7 +158,7 @@ class Piece:
     kind: int
     value: Union[int, bytes, "tuple[Piece, ...]"]
     longer: int = 0
-    """By how many bytes its tag is longer than it need be, which is allowed."""
+    """The number of unnecessary bytes in its tag, which are allowed."""
 
     def encoded(self) -> bytes:
         """The bytes of the field."""

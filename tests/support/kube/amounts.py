@@ -15,7 +15,7 @@ _FACTORS = {
 _ENDED = frozenset({"Succeeded", "Failed"})
 
 Amounts = dict[str, int]
-"""Thousandths of cores as `cpu`, bytes as `memory`, and counts of all else, pods among it."""
+"""Thousandths of cores as `cpu`, bytes as `memory`, and numbers of anything else, including pods."""
 
 
 def amounts(quantities: dict[str, str]) -> Amounts:

@@ -12,7 +12,7 @@ POLL_SECONDS = 0.1
 _NAMES = {"cpu": "vcore"}
 
 Books = dict[str, tuple[object, ...]]
-"""Of nodes and of pods by their uids, what is to be equal on both sides."""
+"""The values of nodes, and of pods by their uids, that must be equal on both sides."""
 
 
 async def check_books(ledger: Ledger, state: State, scheduler: str) -> None:

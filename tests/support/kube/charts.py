@@ -15,10 +15,10 @@ from support.deployment import Objects, objects, template
 from support.patience import PATIENCE
 
 RESTRICTED = {f"pod-security.kubernetes.io/{what}": "restricted" for what in ("enforce", "warn")}
-"""Labels of a namespace in which a pod may do the least, and whoever applies one that may not is told so."""
+"""Labels of a namespace in which pods are restricted, with a warning for whoever applies others."""
 
 ACCOUNT = "licorne"
-"""The name of the account that the chart makes."""
+"""The name of the account that the chart creates."""
 
 OWNED = ("ServiceAccount", "Role", "RoleBinding")
 

@@ -18,7 +18,7 @@ from support.kube.workloads import pod
 NODES = 4
 NODE = {"cpu": "4", "memory": "16Gi", "pods": "20"}
 QUEUES = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
-"""Where the config map of the queues is."""
+"""The path of the config map of the queues."""
 
 
 @dataclass(slots=True)

@@ -20,9 +20,9 @@ from support.kube.amounts import Amounts, amounts, has_ended, taken_by
 from support.patience import PATIENCE
 
 AGAIN_SECONDS = 0.2
-"""How soon a list or a watch that has failed is begun again."""
+"""Seconds before a list or a watch that has failed is repeated."""
 TIMED_OUT = 504
-"""How the API server answers what took too long, or whose caller has gone."""
+"""The API server's status for a time-out, or for a caller that has gone."""
 PODS, NODES = "/api/v1/pods", "/api/v1/nodes"
 AUDIT_POLICY = {
     "apiVersion": "audit.k8s.io/v1",
@@ -37,7 +37,7 @@ AUDIT_POLICY = {
         {"level": "None"},
     ],
 }
-"""Of an API server that tells of binds and of nothing else."""
+"""The policy of an audit log with binds only."""
 
 Change = Callable[[str, Json], None]
 

@@ -16,7 +16,7 @@ from support.patience import PATIENCE
 
 LATE_SECONDS = 3.0
 EXPIRED = b"Expired"
-"""In the error by which a watch says that it is too old, whichever way that is encoded."""
+"""A part of the error by which a watch ends as too old, in any encoding."""
 _OF_ONE_CONNECTION = frozenset({"connection", "transfer-encoding", "content-length", "keep-alive", "host"})
 
 
@@ -24,15 +24,15 @@ class Fault(Enum):
     """A fault of a bind."""
 
     REFUSED = auto()
-    """It is answered with 500, and is not done."""
+    """Answered with 500, and not carried out."""
     TIMED_OUT = auto()
-    """It is answered with 504, and is not done."""
+    """Answered with 504, and not carried out."""
     LOST = auto()
-    """It is done, and answered with 504."""
+    """Carried out, and answered with 504."""
     CUT = auto()
-    """It is done, and the connection ends without an answer."""
+    """Carried out, and the connection ends without an answer."""
     LATE = auto()
-    """It is sent on after some seconds."""
+    """Passed on after some seconds."""
 
 
 @dataclass(slots=True)
@@ -44,10 +44,10 @@ class Proxy:
     _session: aiohttp.ClientSession
     is_shut: bool = False
     expired: int = 0
-    """Answers with 410 so far, watches among them that went no further."""
+    """The number of answers with 410 so far, including ended watches."""
     begun: int = 0
     ended: int = 0
-    """Binds that were spoilt, and those of them whose end has come."""
+    """The binds with faults, and those of them that have ended."""
     _faults: list[Fault] = field(default_factory=list)
     _changed: asyncio.Event = field(default_factory=asyncio.Event)
     _watches: set[asyncio.Transport] = field(default_factory=set)

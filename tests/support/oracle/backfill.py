@@ -19,7 +19,17 @@ from support.oracle.books import (
     NodeRecord,
     add_to,
 )
-from support.oracle.maxima import Key, binding, bounds, charged, exceeds, free_of, is_full_behind, share
+from support.oracle.maxima import (
+    Key,
+    binding,
+    bounds,
+    charged,
+    exceeded,
+    free_of,
+    is_budget,
+    is_full_behind,
+    share,
+)
 from support.oracle.order import Look, apps_in_order, node_key
 from support.oracle.pauses import RETRY_SECONDS, Likeness, Pauses
 from support.oracle.profiles import Profile, runs_after
@@ -343,7 +353,7 @@ def start_for(
         return None, False
     pauses = all_pauses[-1].copy()
     like = likeness(look, app, ask)
-    if is_full_behind(like[1], held) or _no_node_is_so_large(look, ask) or exceeds(look, app, ask):
+    if is_full_behind(like[1], held) or _no_node_is_so_large(look, ask) or over:
         until = look.now + RETRY_SECONDS
     elif (until := pauses.until(app, like, look.now)) <= look.now:
         found = plan(look, app, ask)

@@ -28,15 +28,15 @@ def add_to(sum_so_far: Amounts, size: Amounts) -> None:
 
 
 AskClass = tuple[tuple[tuple[str, int], ...], str | None, str | None, float]
-"""Amounts, required node and predicate; where backfill is on, the declared runtime, and else inf."""
+"""Amounts, required node and predicate; with backfill the declared runtime, otherwise inf."""
 
 Kind = tuple[AskClass, str, bool]
-"""A class, a task group, and whether it is a placeholder: asks of one kind are tried as one."""
+"""The class, the task group, and whether it is a placeholder: asks of one kind are tried as one."""
 
 ASSUMED, ALLOCATED, PLACEHOLDER = "assumed", "allocated", "placeholder"
 RELEASING, PREEMPTING, NOTICED = "releasing", "preempting", "noticed"
 VICTIMS = (NOTICED, PREEMPTING)
-"""States of what others count on to be gone."""
+"""The states of allocations whose end others count on."""
 MATCHED, LINKED = "matched", "linked"
 REPLACED, TIMED_OUT = "replaced", "timed out"
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from support.oracle.partition import PartitionOracle
 
 ENDLESS = 2**44
-"""What every node has of a floating type."""
+"""The amount of a floating type on every node."""
 
 
 class Bound(NamedTuple):
@@ -93,7 +93,7 @@ class Budgets:
         return found
 
     def left_to(self, here: "PartitionOracle", app: AppRecord) -> dict[tuple[str, str, str], Amounts]:
-        """What the usage of other partitions, and their promises, leave of each budget of an application."""
+        """The part of each budget of an application that usage and promises of other partitions leave."""
         found = {}
         for name in self.names(here.name, app.queue):
             most, counted = self._counted(here, name)

@@ -9,7 +9,7 @@ from support.oracle.checks import refused, takes
 from support.oracle.order import Look, node_key
 
 Domain = tuple[int, tuple[str, ...]]
-"""How many levels down, and the values of the attributes on the way."""
+"""The depth, and the values of the attributes down to it."""
 
 
 def levels_of(properties: dict[str, str]) -> list[str]:

@@ -8,7 +8,7 @@ from support.oracle.books import Amounts, AppRecord, total
 from support.oracle.queues import QueueRecord, lineage
 
 Owner = tuple[str, str]
-"""The path of a queue; or of a leaf, and a user."""
+"""The path of a queue, or the path of a leaf and a user."""
 
 WINDOWS = {"hour": 3600, "day": 86400, "week": 604800}
 MONDAY = 4 * 86400

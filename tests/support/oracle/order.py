@@ -72,7 +72,7 @@ class Look(NamedTuple):
 
 
 Runtime = Callable[[AppRecord], float]
-"""How long an application is expected to run, for the order of those that pass planned starts."""
+"""The expected runtime of an application, which orders those that overtake planned starts."""
 
 
 def apps_in_order(

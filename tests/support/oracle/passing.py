@@ -109,7 +109,7 @@ def _take(rooms: list[Amounts], asks: list[AskRecord]) -> int:
 RESERVATION_SECONDS = 3600.0
 HOLD_SECONDS = 1.0
 PUT_OFF = ("inspect", "complete", "placeholders", "drain", "notice")
-"""What is not done on hold, but looked at again after a while."""
+"""Deadlines that are postponed while the partition is on hold."""
 
 
 def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[tuple[str, str]]:

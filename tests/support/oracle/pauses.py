@@ -11,7 +11,7 @@ MOST_AGAIN = 16
 MOST_FIRST = 16
 
 Likeness = tuple[AskClass, frozenset[Key]]
-"""Asks that fail together: of a class, and under the same maxima, of those that bind."""
+"""The class of asks that fail together, and the maxima that bind them."""
 
 
 @dataclass

@@ -124,7 +124,7 @@ def others_were_faster(look: Look, check: VictimCheck, found: list[Preemption]) 
 
 
 def still_waits(check: VictimCheck) -> bool:
-    """True if the ask still waits in the form of the check."""
+    """True if the ask is still pending, and has not changed its form since the check."""
     return check.app.asks.get(check.ask.key) is check.ask and check.ask.forms == check.forms
 
 

@@ -110,11 +110,8 @@ def _recover(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts
 def _is_used(partition: PartitionOracle, ask: AskRecord) -> bool:
     """True if the node of a reservation is planned, or reserved for another ask without a promise."""
     node_id = None if ask.reservation is None else ask.reservation.node_id
-    others = [
-        one.reservation.node_id
-        for _, one in partition.reserved_asks()
-        if one is not ask and one.reservation and not (one.is_promised or one.required_node)
-    ]
+    plain = [one for _, one in partition.reserved_asks() if not (one.is_promised or one.required_node)]
+    others = [one.reservation.node_id for one in plain if one is not ask and one.reservation]
     planned = [shadow.node_id for _, _, shadow in holders(partition.apps)]
     return node_id is not None and node_id in (*others, *planned)
 

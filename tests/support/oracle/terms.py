@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 NO_ANSWER = "no answer in time"
-"""What stands for the word of an RM that is silent."""
+"""The result that stands for a missing answer of the RM."""
 
 
 class PreemptionTerms(NamedTuple):

@@ -15,7 +15,7 @@ from support.preemption.brute_force import BruteForce, Parties, Party, Rules
 from support.preemption.records import NodeRecord
 
 Key = tuple[tuple[int, int], int]
-"""Price and number: the smallest is the best."""
+"""Price and number of victims: the smallest key is the best."""
 
 
 class AsOne:

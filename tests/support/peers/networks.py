@@ -11,13 +11,13 @@ from licorne_server.testing.proxy import Relay
 from support.patience import PATIENCE
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-"""What an HTTP/2 client says first."""
+"""The first bytes of an HTTP/2 client."""
 HEAD = 9
 """Bytes before the payload of a frame: its length in three, its type, and others."""
 PREFIX = 5
 """Bytes of gRPC before a message: whether it is compressed, and its length in four."""
 NO_TAG = 7
-"""A first byte that no protobuf message has: field 0 of a kind that there is not."""
+"""A first byte that no protobuf message has: field 0 with an unknown wire type."""
 
 
 class Side(Enum):
@@ -35,7 +35,7 @@ class Garbler(Relay):
         super().__init__(upstream)
         self._next: set[Side] = set()
         self.garbled = 0
-        """How many messages were garbled."""
+        """The number of garbled messages."""
 
     def garble(self, side: Side) -> None:
         """Make the next message to that side unparsable."""

@@ -38,14 +38,14 @@ OPTIONS = {
     "grpc.keepalive_time_ms": 3_600_000,
     "grpc.keepalive_timeout_ms": 3_600_000,
 }
-"""Options with which nothing happens by itself."""
+"""Options that disable everything automatic."""
 
 GREETING = PREFACE + frame(SETTINGS) + frame(SETTINGS, flags=ACK)
-"""What HTTP/2 wants to hear first."""
+"""The first bytes of an HTTP/2 client."""
 
 LOCAL = Address(host="127.0.0.1", port=0)
 HUFFMAN = ["00000", "00001", "00010", "011001", "011010", "011011", "011100", "011101", "011110", "011111"]
-"""The digits as HPACK packs them."""
+"""The digits in HPACK's Huffman code."""
 
 
 @asynccontextmanager

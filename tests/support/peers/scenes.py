@@ -90,7 +90,7 @@ FILES = {
     "published.yaml": PUBLISHED,
     "nowhere.yaml": '{"application": "a", "user": "ann", "queue": "root.x", "asks": []}',
 }
-"""What commands are given, by the name of the file."""
+"""The files for commands, by name."""
 
 
 @asynccontextmanager
@@ -239,4 +239,4 @@ PLACES = (nowhere, town, limited, namesakes, alone, several, full, budgeted, pla
 SCENES: dict[str, Callable[[VirtualClock], AbstractAsyncContextManager[str]]] = {
     place.__name__: place for place in PLACES
 }
-"""Each gives the address of its server."""
+"""The scenes, each of which yields the address of its server."""

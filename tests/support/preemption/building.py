@@ -62,7 +62,7 @@ class Built(NamedTuple):
 
 
 PART = 1_000
-"""Nodes that a search measures at a time: more than any cluster here has."""
+"""The number of nodes that a search measures at a time: more than any cluster here has."""
 
 
 def build(cluster: Cluster, first_nodes: int = 32) -> Built:

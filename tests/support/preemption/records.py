@@ -63,7 +63,7 @@ class RequestRecord:
     created: float = 0.0
     started: float = 0.0
     brought: bool = False
-    """True if the RM named the node."""
+    """True if the RM has placed it."""
     originator: bool = False
     opted_in: bool = True
     required_node: str | None = None

@@ -36,22 +36,22 @@ class Site:
     events: EventLogs
     recorder: Recorder
     revisions: dict[str, Revisions]
-    """The configurations of RMs, with what operators did there."""
+    """The configurations of RMs, with the acts of operators."""
 
     figures: Figures = field(default_factory=Figures)
     history: deque[Sample] = field(default_factory=deque)
     states: dict[str, str] = field(default_factory=dict)
-    """What RMs add to a dump, by RM."""
+    """The RMs' parts of a dump."""
 
     asked: list[str] = field(default_factory=list)
-    """The RMs that were asked for it."""
+    """The RMs whose part was requested."""
     answering: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set while they answer."""
+    """Set when they may answer."""
     time_slices: TimeSlices = field(default_factory=lambda: TimeSlices(lambda: False))
-    """The time that all readers have together."""
+    """The time slices of all readers."""
 
     paths: list[str] = field(default_factory=list)
-    """Each path that is served; where it has parameters, as a regular expression."""
+    """Each served path; one with parameters is a regular expression."""
 
     def record(self, seconds: float = 0.0) -> None:
         """Advance the time, and take all samples that are due meanwhile."""

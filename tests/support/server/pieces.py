@@ -36,7 +36,7 @@ class Pieces:
         self.largest = 0
         self.functions: Counter[str] = Counter()
         self.lines = 0
-        """Of all pieces."""
+        """The number of lines of all pieces."""
         self._begun = 0
         # The counter of each code object by its identity, because hashing code takes longer than a line.
         self._counters: dict[int, _Lines | None] = {}
@@ -99,7 +99,7 @@ class _Lines:
 
 
 LINE_SECONDS = 2e-6
-"""What a line takes by the clock of slices: it goes by work."""
+"""The seconds of a line by the clock of slices, which counts lines."""
 
 
 @contextmanager
@@ -147,7 +147,7 @@ BIG = 10**12
 LEVELS = "properties: {topology.levels: rack}"
 TOGETHER = {"licorne/topology": "preferred=rack"}
 PARTITIONS = 50
-"""Of each of the first RMs beside that with everything; so many times as many RMs have them."""
+"""The number of partitions of each RM that has several; `n // PARTITIONS` RMs have several."""
 
 
 def _commands(first: int, n: int) -> Iterator[Command]:

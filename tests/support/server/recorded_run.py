@@ -31,7 +31,7 @@ from support.core.builders import release, releases
 
 OPTIONS = Options()
 CONFIRMS = 0.25
-"""Seconds in which RMs confirm a stop."""
+"""Seconds after which RMs confirm a stop."""
 
 
 class Recorder:
@@ -113,7 +113,7 @@ class RecordedRun(Recorder):
         super().__init__(options, start)
         self.player = Player(scheduler_of(options), self, now=start)
         self.refused: dict[str, str] = {}
-        """Nodes that RMs refuse to every ask with a predicate, and why."""
+        """Nodes that RMs refuse to every ask with a predicate, with the reason."""
         self.placed: dict[str, tuple[float, str]] = {}
         """Time and node of each allocation by its key."""
         self._runtimes: dict[str, float] = {}

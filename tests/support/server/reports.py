@@ -38,15 +38,15 @@ class Books:
     """Usage by queue and node, and the nodes of allocations."""
 
     queues: dict[str, tuple[Amounts, Amounts]]
-    """Allocated and pending."""
+    """Allocated and pending amounts."""
     nodes: dict[str, tuple[bool, Amounts, Amounts]]
-    """State of a node: open for asks, capacity and allocated amounts."""
+    """Whether a node is open for asks, its capacity and its allocated amounts."""
     applications: dict[str, tuple[str, str]]
-    """Queue and user."""
+    """The queue and the user."""
     allocations: dict[str, str]
     """The node of every key."""
     pending: frozenset[str]
-    """Keys of the asks that wait."""
+    """The keys of pending asks."""
 
 
 async def listed(method: Any, request: Any) -> AsyncIterator[Any]:

@@ -84,7 +84,7 @@ class ServerProcess:
         self.target = "127.0.0.1:0"
         self.http = http
         self.line = ""
-        """What it says once it is ready."""
+        """The line with its address."""
         self._flags = flags
         self._stderr = stderr
         self._program = program

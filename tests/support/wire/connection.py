@@ -16,7 +16,7 @@ from support.wire.tracks import Violation
 NODES, APPLICATIONS, ALLOCATIONS = "nodes", "applications", "allocations"
 KINDS = (NODES, APPLICATIONS, ALLOCATIONS)
 WHOLE = "session"
-"""The one line of a session."""
+"""The name of the one stream of a session."""
 
 METHODS = {
     NODES: "/si.v1.Scheduler/UpdateNode",
@@ -139,7 +139,7 @@ class Connection:
         self._write(f"says hello as {talk.instance}: {how}")
         return line, welcome
 
-    # ---- Losing ----
+    # ---- Lost streams ----
 
     def cut(self, kind: str, *, deaf_to: int) -> Line | None:
         """Lose a stream, and of a session also its last `deaf_to` unprocessed answers.

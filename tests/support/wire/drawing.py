@@ -39,13 +39,13 @@ APP_IDS = ("a0", "a1", "a0", "a1", "a2", "ga")
 KEYS = ("k0", "k1", "k2")
 FOREIGN_KEYS = ("f0", "f1")
 OWN = "own"
-"""Stands for the RM's own name of the default partition, ``[rmID]default``."""
+"""A placeholder for the RM's full name of the default partition, ``[rmID]default``."""
 
 HUGE_GANG = 9
 """More vcore than the queue a may have in most configurations."""
 
 ONE_IN = 24
-"""Of so many things drawn, one is of the rare sort."""
+"""One in this number of drawn values is a rare one."""
 
 D = TypeVar("D")
 

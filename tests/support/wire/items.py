@@ -15,7 +15,7 @@ Amounts = tuple[tuple[str, int], ...]
 """Amounts by name, sorted, without zeros."""
 
 DEFAULT, SECOND = "default", "gpu"
-"""The partitions that there may be."""
+"""The possible partitions."""
 
 CREATES = ("CREATE", "CREATE_DRAIN")
 NO_ACTION = "UNKNOWN_ACTION_FROM_RM"
@@ -43,7 +43,7 @@ def shown(size: Amounts) -> str:
 
 
 BAD_PARTITIONS = ("[other]default", "nowhere")
-"""Another RM's, and one that nobody has."""
+"""A partition of another RM, and one that does not exist."""
 
 
 class NodeItem(NamedTuple):
@@ -309,7 +309,7 @@ GOOD = (
     Config("p is a leaf", config(f"[{_A}, {_B}, {{name: p}}]")),
     Config("a is a parent", config(f"[{{name: a, queues: [{{name: x}}]}}, {_B}]")),
 )
-"""The first is what an RM starts with. The last is refused while a has applications."""
+"""Valid configurations. The first is that of a new RM. The last is refused while a has applications."""
 
 BAD = (
     Config("no YAML", "partitions: ["),

@@ -166,7 +166,7 @@ _END: Mapping[int, type[Released | TimedOut | Preempted]] = {
     si.TIMEOUT: TimedOut,
     si.PREEMPTED_BY_SCHEDULER: Preempted,
 }
-"""No ask of these worlds names the group of a placeholder, so that none is replaced."""
+"""No ask of these worlds has the task group of a placeholder, so no placeholder is replaced."""
 _Answers = dict[str, list[Accepted | Rejected]]
 
 

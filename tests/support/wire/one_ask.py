@@ -20,9 +20,9 @@ partitions:
     queues: [{name: root, submitacl: '*', queues: [{name: leaf}]}]
 """
 WARM = 20
-"""So many asks have gone the same way before."""
+"""The number of earlier asks on the same path."""
 INSIDE = frozenset({"<listcomp>", "<dictcomp>", "<setcomp>"})
-"""No calls of their own in newer versions of Python."""
+"""Functions that newer versions of Python inline."""
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Trace:
     """The calls of Python functions of the product, in order."""
 
     functions: list[tuple[str, str]] = field(default_factory=list)
-    """Module and name of each."""
+    """The module and name of each call."""
 
     @property
     def calls(self) -> int:

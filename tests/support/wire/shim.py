@@ -30,7 +30,7 @@ class WireRm:
         self.config = GOOD[0]
         self._in_force = InForce()
         self.sends_singly = False
-        """True if each item is a message of its own, as real shims send them."""
+        """True if each item is sent in a message of its own, as by real shims."""
         self._script = script
         self._said: dict[str, list[list[Item]]] = {kind: [] for kind in KINDS}
         self._lost: list[tuple[str, list[Item]]] = []

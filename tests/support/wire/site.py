@@ -55,14 +55,14 @@ from support.core.ledger import Ledger
 from support.wire.still import StillClock, StillLoop
 
 BOUNDS = OutboxBounds(high=8_000, low=3_000, cap=24_000)
-"""Small, so that whoever does not listen for long is held, and at last has to start anew."""
+"""Small bounds, so that an RM that does not read is put on hold, and has to start over in the end."""
 
 HEARTBEAT = 1_000_000.0
 BUILD = BuildInfo(version="0", form="pure", python="Python 3", optimized=True)
-"""What the server says of itself: the same wherever it runs."""
+"""A fixed build, so that the server describes itself the same on every machine."""
 
 PAUSE = 0.05
-"""Seconds of the loop's time after which the server has sent what it kept back for company."""
+"""Seconds of the loop's time after which the server has sent the messages that it delayed to join them."""
 
 
 class Aborted(Exception):

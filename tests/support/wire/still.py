@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 BUDGET = WorkBudget(items=2, inbox=1.0, turn=1.0, rounds=1)
-"""So few items at a time that something may come between those of one request."""
+"""A small number of items at a time, so that other work may run between the items of a request."""
 
 
 @contextmanager

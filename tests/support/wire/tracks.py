@@ -19,9 +19,9 @@ from typing import Generic, NamedTuple, Protocol, TypeVar
 from support.wire.items import BAD_PARTITIONS, Amounts, AppItem, NodeItem, RemovalItem, amounts, home
 
 S = TypeVar("S")
-"""A state; None where there is no such thing."""
+"""A state; None if the object does not exist."""
 T = TypeVar("T")
-"""A thing said."""
+"""A sent item."""
 A = TypeVar("A")
 """An answer."""
 
@@ -240,10 +240,10 @@ class Surroundings(Protocol):
     """What a track needs to know about other objects."""
 
     huge: bool
-    """True if amounts were said that may not fit in together."""
+    """True if the sum of sent amounts may overflow."""
 
     def may_decide(self) -> bool:
-        """True if asks may have been scheduled at all since things were certain."""
+        """True if asks may have been scheduled at all since the last certain state."""
 
     def partition_may_be(self, partition: str, *, there: bool) -> bool:
         """True if the partition may have existed, or not, since the last certain state."""

@@ -21,19 +21,17 @@ from support.oracle.config import text_of
 from support.worlds.configs import TYPES, written
 
 RUNTIMES = [1, 2, 3, 5, 8, 8, 20, 60, 600]
-"""Seconds that asks say they run; in worlds mostly a few seconds pass at a time."""
+"""The declared runtimes in seconds; in worlds mostly a few seconds pass at a time."""
 
 SHARE = 0.3
-"""Share of RMs with backfill in worlds that do not say."""
+"""The default share of RMs with backfill."""
 
 GANGS = 0.3
-"""Share of those that keep their gangs, and backfill for good.
-
-No start is held there, as the oracle plans none of gangs.
-"""
+"""The share of these RMs that keep their gangs. The oracle plans no starts of gangs, so none are planned
+there."""
 
 NEVER = "9000000s"
-"""Age of asks that hold starts where none is to hold one."""
+"""An age that no ask reaches, so that no ask gets a planned start."""
 
 
 class BackfillMaker:

@@ -29,7 +29,7 @@ from support.oracle.usage import Usage
 PAIRED = (RequestState.MATCHED, RequestState.LINKED)
 
 Keys = dict[tuple[str, str], str]
-"""Nodes by application and key."""
+"""The nodes by application and key."""
 
 
 def books_of_core(partition: Partition, now: float) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from support.worlds.configs import some
 NAMES = ("company", "company/a", "company/b", "company/a/c", "guests")
 
 BUDGETS = 0.4
-"""Share of worlds with budgets where nothing else is said."""
+"""The default share of worlds with budgets."""
 
 QUEUES = ("*", "root", "root.q0", "root.q1", "root.q*", "*q0", "root.*.q1")
 

@@ -55,7 +55,7 @@ from support.worlds.books import (
 from support.worlds.playing import REST, TURN, Players, Step
 
 SWEEP = 7
-"""Commands after which the core adds up its books; the oracle's are compared after each."""
+"""The number of commands after which the core checks its sums; the oracle is compared after each."""
 
 
 class Disagreement(AssertionError):

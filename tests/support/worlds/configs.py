@@ -9,7 +9,7 @@ from licorne_core.values.errors import ConfigError
 from support.oracle.books import Amounts
 
 TYPES = {"vcore": 1000, "memory": 8, "gpu": 1}
-"""Resource types of the worlds, with a middling amount of each."""
+"""Resource types of the worlds, with a medium amount of each."""
 
 
 def some(rng: Random, low: int, high: int) -> Amounts:
@@ -23,13 +23,13 @@ def written(size: Amounts) -> dict[str, str]:
 
 
 REMEMBERING = 0.25
-"""Share of partitions that remember what was used."""
+"""The share of partitions with decayed usage."""
 
 AGEINGS = ["1/1s", "2/1s max 9", "3/5s max 4", "1/30s max 2", "2147483647/2s", "off"]
 """Gains of priority by age."""
 
 AGEING = 0.2
-"""Share of partitions in which old asks come earlier."""
+"""The share of partitions in which priority rises with age."""
 
 HOURS = [
     "13:46-13:48",
@@ -43,7 +43,7 @@ HOURS = [
 """Opening hours: worlds begin at 13:46:40 UTC, and most last some minutes, or hours."""
 
 CLOSING = 0.1
-"""Share of partitions with leaves that start asks in some hours of the day alone."""
+"""The share of partitions with leaves that start asks only in some hours of the day."""
 
 NAMED = [{"users": ["ann"]}, {"users": ["bob", "cid"]}, {"groups": ["dev"]}, {"groups": ["ops"]}]
 EVERYBODY = [{"users": ["*"]}, {"groups": ["*"]}]

@@ -9,7 +9,7 @@ from licorne_core.messages.commands import Command, RegisterRm
 from licorne_core.values.ids import NodeId, PartitionName, RmId
 
 SECONDS = (None, 0.0, 0.0, 1.0, 2.5, 10.0, 60.0)
-"""Times until the last allocation of a drained node is stopped; None if none is."""
+"""Seconds until the last allocation of a drained node is stopped; None to stop none."""
 
 
 class CordonMaker:

@@ -13,7 +13,7 @@ from support.oracle.books import Amounts, total
 from support.worlds.configs import TYPES, ConfigMaker, text_of
 
 REFUSED = text_of([{"name": "default", "queues": [{"name": "root", "resources": {"max": {}}}]}])
-"""A configuration that nobody takes: root must not have a maximum."""
+"""A configuration that is always refused, because root must not have a maximum."""
 
 
 class RmSettings:
@@ -84,7 +84,7 @@ class RmSettings:
 USERS = [("ann", ["dev"]), ("bob", ["dev", "ops"]), ("cid", ["ops"]), ("dee", [])]
 
 COSTS = ["0", "0.5", "7", "x", "-1"]
-"""What asks say that a second of them costs; the last two make no sense."""
+"""The declared costs of a second of asks; the last two are invalid."""
 
 DrawAsk = Callable[[str, float, str], Ask]
 """Draws an ask: by partition, time and application."""
@@ -176,7 +176,7 @@ CREATION_TAG = "yunikorn.apache.org/creationTime"
 STYLES = ["Soft", "Soft", "Hard", "hard", "", "Nonsense"]
 
 TIMEOUTS = [2_000, 2_000, 5_000, 5_500, 10_000, 20_000, 20_000, 0, -1, 2**62]
-"""Milliseconds that placeholders wait; the last three mean a quarter of an hour."""
+"""Timeouts of placeholders in milliseconds; the last three mean a quarter of an hour."""
 
 
 def _terms(rng: Random) -> dict[str, str]:
@@ -191,7 +191,7 @@ def _terms(rng: Random) -> dict[str, str]:
 
 
 DrawMembers = Callable[[str, str, Callable[[], Ask]], list[Ask]]
-"""Draws members of a gang: by partition and application, from asks of no gang."""
+"""Draws members of a gang, by partition and application, from asks without a gang."""
 
 
 class TaskGroup(NamedTuple):

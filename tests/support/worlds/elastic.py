@@ -7,10 +7,10 @@ from licorne_core.messages.commands import Command, NewApplication, UpdateAlloca
 from licorne_core.values.asks import Ask
 
 SHARE = 0.1
-"""Share of gangs that are elastic in worlds that do not say."""
+"""The default share of gangs that are elastic."""
 
 OTHERS = 0.5
-"""Share of other applications that become elastic where all gangs are."""
+"""The share of other applications that become elastic where all gangs are."""
 
 
 class ElasticMaker:

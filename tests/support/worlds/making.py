@@ -16,7 +16,7 @@ from support.worlds.playing import REST, Step
 from support.worlds.rms import RmMaker
 
 PAUSES = [0.001, 0.7, 1.0, 2.5, 2.5, 5.0, 6.0, 31.0, 301.0, 3601.0]
-"""Seconds that pass at a time: past reservation ages, silence, back-offs, starts and leases."""
+"""Seconds that pass at a time: beyond reservation ages, silence, back-offs, starts and leases."""
 
 GANGS = [0.0, 0.1, 0.3, 0.5]
 """Shares of applications that are gangs."""

@@ -41,7 +41,7 @@ from support.core.driver import Driver
 from support.worlds.configs import TYPES
 
 REST = None
-"""Instead of a command: let the core decide until it has nothing left to do."""
+"""A step without a command, in which the core decides until it is idle."""
 TURN = 5
 
 T = TypeVar("T")
@@ -138,7 +138,7 @@ def _by_rm(items: Iterable[tuple[RmId, T]]) -> dict[RmId, list[T]]:
 
 REASONS = ("taint", "affinity", "volume")
 ANSWERED = (0, 0, 0, 0, 1, 1, 2, 5, None, None)
-"""Steps until an answer is given, None for never."""
+"""Steps until an answer is sent, None for never."""
 
 
 class Answers:
@@ -211,7 +211,7 @@ class Answers:
 # Confirmations of stops
 
 ASKED = (_T.TIMEOUT, _T.PREEMPTED_BY_SCHEDULER, _T.PLACEHOLDER_REPLACED)
-"""Terminations by which the core asks for a release; any other one is final (spec § 1.6.10)."""
+"""Terminations by which the core requests a release; any other is final (spec § 1.6.10)."""
 
 WRONG = (_T.STOPPED_BY_RM, _T.UNKNOWN, *ASKED, _T.SCHEDULING_FAILED_ON_RM)
 
@@ -255,7 +255,7 @@ RESIZED = (0, 0, 1, 1, 2, 5)
 """Steps until the ask has another size."""
 
 FACTORS = (0.0, 0.5, 0.5, 1.0, 1.0, 2.0)
-"""What becomes of an amount; a type that the ask did not want counts as a little of it."""
+"""Factors of amounts; a type that the ask does not have counts as a small amount."""
 
 
 class Resizes:
@@ -316,7 +316,7 @@ def _resized(ask: Ask, mood: int) -> Ask:
 # Answers to notices, and checkpoints
 
 SAVED = (0, 0, 1, 2, 4, None, None)
-"""Steps until a notice is answered, or a checkpoint is said; None for never."""
+"""Steps until a notice is answered, or a checkpoint is reported; None for never."""
 
 
 class SavedWork:

@@ -16,7 +16,7 @@ from licorne_core.messages.effects import Effect
 from licorne_core.scheduler import Scheduler
 
 Played = list[tuple[Command, float]]
-"""Commands with their times in unix seconds."""
+"""Commands with their times in Unix seconds."""
 
 
 class Recorder(Scheduler):

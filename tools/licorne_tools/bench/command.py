@@ -26,7 +26,7 @@ COMPILED = ("licorne_core", "licorne_server")
 SERVER = Path(__file__).parents[3] / "server/licorne_server"
 BUILD_INFO = SERVER / "process/build_info.py"
 CHILD = SERVER / "commands/child.py"
-"""Files of this checkout, even if another one is run."""
+"""Files of this checkout, even if another checkout is run."""
 
 
 def prefer_sources() -> None:

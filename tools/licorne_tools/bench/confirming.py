@@ -40,7 +40,7 @@ AT_ONCE = "1ms"
 VICTIMS, FEWEST_HELD = 2, 10
 # Longer than any run: each victim is ready earlier.
 LONG_NOTICE = "1h"
-# In a storm, in units: allocations on a node, shortage of the greedy ask, surplus of the lender.
+# Sizes of a storm in units of the lender: use of a node, shortage of the greedy ask, surplus of the lender.
 LENT, LACKING, SPARE = 8, 4, 3
 
 
@@ -212,7 +212,7 @@ async def claimed(
 
 
 async def storm(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """Equal asks of two RMs, of which one has an ask ahead that preemption cannot help."""
+    """Equal asks of two RMs; one RM also has an earlier ask that preemption cannot help."""
     async with storming(server, scenario, QUIET_RM, options.progress) as rm:
         quiet = await burst(server, rm, scenario, ())
     async with storming(server, scenario, RM, options.progress) as rm:
@@ -250,14 +250,14 @@ async def fill(rm: BenchRm, scenario: Scenario, count: int, unit: Size) -> None:
 async def burst(
     server: ServerProcess, rm: BenchRm, scenario: Scenario, ahead: Iterable[Allocation]
 ) -> LoadResult:
-    """Measure all asks at once, behind the asks `ahead`, which are never placed."""
+    """Measure all asks together, behind the asks `ahead`, which are never placed."""
     messages = workload.requests(rm.rm_id, ahead, scenario.batch)
     messages += workload.requests(rm.rm_id, workload.asks(scenario), scenario.batch)
     return await timed(server, rm.place(messages, scenario.pods), scenario.pods, rm.progress)
 
 
 class Claims:
-    """The RM of a full cluster: it claims its guarantees, and confirms victims at once.
+    """The RM of a full cluster: it claims its guarantees, and confirms victims immediately.
 
     At most half of the nodes are claimed at a time, so that a search always finds a node.
     """

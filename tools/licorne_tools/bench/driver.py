@@ -128,7 +128,7 @@ class BenchRm:
         self._applications = self._stub.UpdateApplication()
         self._nodes = self._stub.UpdateNode()
         self._allocations: RawStream = self._channel.stream_stream(UPDATE_ALLOCATION)()
-        # One writer at a time: a second one makes the stream fail.
+        # One writer at a time, because a second one would make the stream fail.
         self._writing = asyncio.Lock()
         self._drain: asyncio.Task[None] | None = None
 
@@ -255,7 +255,7 @@ class BenchRm:
         return latencies
 
     async def steady(self, asks: Iterable[Allocation], rate: float) -> tuple[list[float], list[bytes]]:
-        """Send all asks at `rate` per second without waiting for allocations; each is released at once.
+        """Send all asks at `rate` per second without waiting for allocations; each is released immediately.
 
         Returns the seconds from each send to the allocation, and the raw responses.
         """

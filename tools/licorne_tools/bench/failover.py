@@ -1,7 +1,7 @@
 """The failover benchmark: the time without an owner after the owner of an RM was killed.
 
-There are two kinds of deployments: workers of a supervisor, which notices a death at once, and members that
-share an etcd, where the lease has to expire first.
+There are two kinds of deployments: workers of a supervisor, which notices a death immediately, and members
+that share an etcd, where the lease has to expire first.
 """
 
 import asyncio
@@ -45,8 +45,8 @@ DOOR = "door"
 """The member to which the RM connects. It is drained, so it never owns an RM."""
 
 STAGES = ("welcome", "replayed", "failover")
-"""The measured times, all from the kill: until the next owner's welcome, the end of the replay, and the first
-new allocation."""
+"""The measured times, all since the kill: until the next owner's welcome, the end of the replay, and the
+first new allocation."""
 
 
 class Deployment(ABC):

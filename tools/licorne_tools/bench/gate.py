@@ -26,9 +26,9 @@ from licorne_tools.bench.scenarios import SCENARIOS, Scenario
 LIMIT = 1.25
 """Maximum median ratio of the pairs."""
 FIRST, SECOND, ALL = 3, 6, 9
-"""Number of pairs of the first look, and minimum and maximum number in total after the second look."""
+"""Number of pairs of the first look, then minimum and maximum total after the second look."""
 SECONDS = 75.0
-"""Seconds after which the second look ends once it has its minimum number of pairs."""
+"""Seconds after which the second look ends, if it has its minimum number of pairs."""
 MEASURE = "cpu_us_per_allocation"
 SCENARIO = SCENARIOS["shim"].scaled(pods=20_000)
 ROOT = Path(licorne_core.__file__).parents[2]
@@ -75,8 +75,8 @@ def exported(root: Path, commit: str) -> Iterator[Path]:
 def enough(ratios: Iterable[float], late: Callable[[], bool]) -> list[float]:
     """The ratios of as many pairs as needed.
 
-    A good first look is enough. A bad one is followed by a second look, which ends at its minimum number of
-    pairs if `late` is true.
+    A good first look is enough. A second look follows a bad first one, and ends at its minimum number of
+    pairs if `late` returns true.
     """
     found = []
     for ratio in ratios:

@@ -131,7 +131,7 @@ def git(folder: Path, *arguments: str) -> str:
     """The output of git in a folder.
 
     Raises:
-        NotUsable: git has failed; the text is from git.
+        NotUsable: git has failed; the text is git's message.
     """
     try:
         done = subprocess.run(
@@ -185,7 +185,7 @@ def checkout(folder: Path) -> tuple[Installation, Build]:
 
 
 def python_of(program: Path) -> Path:
-    """The interpreter that a program names: itself, or for a `licorne` command the one beside it."""
+    """The interpreter for a program: the program itself, or for a `licorne` command the Python beside it."""
     if program.name.startswith(PYTHON):
         return program
     python = program.resolve().with_name(PYTHON)

@@ -42,7 +42,7 @@ def _worker(pid: int) -> WorkerProcess | None:
         words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().split("\0")
     except FileNotFoundError:
         return None
-    # The last argument is the worker's settings file, which has its number as name and is beside the sockets.
+    # The last argument is the path of the worker's settings file, `NUMBER.settings` beside the sockets.
     file = Path(next((word for word in words if word.endswith(SETTINGS)), ""))
     return WorkerProcess(worker_name(int(file.stem)), pid, file.parent / STORE) if file.suffix else None
 
@@ -73,7 +73,7 @@ class WorkersMeter:
 
 
 async def shared(workers: int, rms: int, scenario: Scenario, progress: Progress = UNSEEN) -> dict[str, float]:
-    """Run `rms` RMs with the same scenario at once on `workers` workers, each RM in its own process.
+    """Run `rms` RMs with the same scenario concurrently on `workers` workers, each RM in its own process.
 
     Returns the measures by name.
 

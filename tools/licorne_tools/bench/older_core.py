@@ -132,7 +132,7 @@ def figures(text: str) -> Mapping[str, float]:
     for line in text.splitlines():
         name, *words = line.split() or [""]
         if name.startswith("Benchmark"):
-            # The second word is the number of rounds.
+            # The second word of the line is the number of rounds.
             return {unit: float(value) for value, unit in zip(words[1::2], words[2::2], strict=True)}
     return {}
 

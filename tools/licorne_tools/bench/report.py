@@ -288,7 +288,7 @@ def pair_rows(pairs: Pairs, measures: Iterable[str]) -> list[list[str]]:
 
 
 def pairs_table(results: Sequence[Compared]) -> tuple[list[str], list[list[str]]]:
-    """Headers and rows: all measures of a single scenario, or those of an overview of several."""
+    """Headers and rows: all measures of a single scenario, or the overview measures of several."""
     if len(results) == 1:
         [(_, pairs)] = results
         return [*PAIR_HEADERS], pair_rows(pairs, pairs.measures)

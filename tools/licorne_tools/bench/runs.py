@@ -171,13 +171,13 @@ async def blocked(server: ServerProcess, scenario: Scenario, options: Options) -
 
 
 async def latency(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """Send single asks at a steady rate; each allocation is released at once."""
+    """Send single asks at a steady rate; each allocation is released immediately."""
     async with joined(server.target, scenario, progress=options.progress) as rm:
         return await steadily(server, rm, scenario)
 
 
 async def steadily(server: ServerProcess, rm: BenchRm, scenario: Scenario) -> LoadResult:
-    """Send single asks of a connected RM at a steady rate; each allocation is released at once."""
+    """Send single asks of a connected RM at a steady rate; each allocation is released immediately."""
     asks = list(workload.asks(scenario))
     warm_up = min(WARM_UP, len(asks) // 2)
     rm.progress.step("warming up", of=warm_up)
@@ -209,7 +209,7 @@ async def wire(server: ServerProcess, scenario: Scenario, options: Options) -> L
 
 
 async def wire_latency(server: ServerProcess, scenario: Scenario, options: Options) -> LoadResult:
-    """Send single asks to an echoing server at a steady rate; each is released at once."""
+    """Send single asks to an echoing server at a steady rate; each is released immediately."""
     async with BenchRm(server.target, RM, scenario.batch, options.progress) as rm:
         await rm.connected()
         return await steadily(server, rm, scenario)

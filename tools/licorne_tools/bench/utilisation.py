@@ -1,8 +1,8 @@
 """An hour of a cluster in virtual time: its utilisation, and the waits of asks.
 
 The core runs in this process, without a wire. The RM of a `LoadWorld` submits its applications, ends each
-allocation after its runtime, and confirms preemptions at once. The figures depend only on the seed, so two
-scheduling rules can be compared.
+allocation after its runtime, and confirms preemptions immediately. The figures depend only on the seed, so
+two scheduling rules can be compared.
 """
 
 import heapq
@@ -63,7 +63,7 @@ RETRY = 5.0
 """Seconds after which the RM resubmits an application that a stopped queue has refused."""
 
 UNSTEADY = 0.1
-"""Maximum deviation of an allocation's runtime from that of its application, as a share."""
+"""Maximum deviation of an allocation's runtime from its application's runtime, as a share."""
 
 LARGE = 0.5
 """Share of the smallest node's cores from which an ask is large."""
@@ -164,7 +164,7 @@ class Simulation:
             BenchError: the core refused an item that it should accept.
         """
         self._submit_next(rounds(self._load.world))
-        # Sampled between two ends of allocations: at an end, the freed resources are not yet reallocated.
+        # Samples lie between two ends of allocations: at an end, the freed resources are not yet reallocated.
         self._at(START + SAMPLE + STEP / 2, self._sample)
         if self._load.stopped:
             stop = START + seconds / 6
@@ -300,7 +300,7 @@ class Simulation:
             self._release(done, TerminationType.STOPPED_BY_RM)
 
     def _confirm(self, effect: AllocationsReleased) -> None:
-        """Confirm preemptions at once."""
+        """Confirm preemptions immediately."""
         victims = [
             release.key
             for release in effect.releases

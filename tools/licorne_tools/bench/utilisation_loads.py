@@ -1,4 +1,4 @@
-"""The loads of `licorne bench utilisation`: those of the fake RM, and a mix of large and small asks."""
+"""The loads of `licorne bench utilisation`: the loads of the fake RM, and a mix of large and small asks."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -37,7 +37,7 @@ PREDICATE_CLASS = {"licorne/predicate-class": "bench"}
 
 
 def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    """The items in lists of `size`, the last one shorter."""
+    """The items in lists of length `size`; the last list may be shorter."""
     iterator = iter(items)
     while batch := list(islice(iterator, size)):
         yield batch
@@ -77,7 +77,7 @@ def config(
     """
     open_root: dict[str, Any] = {"name": "root", "submitacl": "*", "properties": properties or {}}
     root = {**open_root, "queues": queues, "limits": limits}
-    # Any JSON is valid YAML, and is written much faster.
+    # Any JSON is valid YAML, and JSON is written much faster.
     return json.dumps(
         {"partitions": [{"name": name, "queues": [root], "placementrules": rules} for name in partitions]}
     )
@@ -96,8 +96,8 @@ def nodes(
 ) -> Iterator[NodeInfo]:
     """The nodes: large enough for all asks, or full with `full_at` asks of the larger size.
 
-    Half an ask's resources remain free on a full node. So the nodes block the next ask, and not the maximum
-    of root.
+    Half an ask's resources remain free on a full node. Therefore the nodes block the next ask, not the
+    maximum of root.
     """
     vcore, memory = LARGEST
     if full_at:
@@ -174,7 +174,7 @@ def asks(
 
 
 def ahead_names() -> list[str]:
-    """The ids of the applications ahead of all others, whose asks are never placed."""
+    """The ids of the applications that are ahead of all others, and whose asks are never placed."""
     return [f"ahead-{number}" for number in range(APPS_AHEAD)]
 
 
@@ -192,7 +192,7 @@ def unplaceable(app: str) -> Iterator[Allocation]:
 
 
 def requests(rm_id: str, items: Iterable[Allocation], batch: int) -> list[bytes]:
-    """Asks as si.v1 messages, created in advance of the measurement."""
+    """Asks as si.v1 messages, created before the measurement."""
     return [
         AllocationRequest(rmID=rm_id, allocations=some).SerializeToString() for some in batched(items, batch)
     ]

@@ -121,7 +121,7 @@ def add_size_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure and print; returns 0, 2 after a failure, 130 after an interrupt, or 1 for invalid arguments.
 
-    Results from before a failure are printed.
+    The results before a failure are printed.
     """
     args.runs = args.runs or (1 if args.against is None and args.report is None else PAIRS)
     try:

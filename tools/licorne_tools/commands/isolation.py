@@ -1,4 +1,4 @@
-"""`licorne bench neighbour` and `licorne bench manyrms`: latency of RMs beside others."""
+"""`licorne bench neighbour` and `licorne bench manyrms`: latency of RMs during the load of others."""
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,7 +108,7 @@ def run(args: argparse.Namespace) -> int:
 
 @contextmanager
 def rms_of(scenario: str, progress: Progress) -> Iterator[Path | None]:
-    """The program that runs the RMs of `manyrms`; None if they are in this process.
+    """The program that runs the RMs of `manyrms`; None if this process runs them.
 
     Raises:
         BenchError: the program cannot be built.

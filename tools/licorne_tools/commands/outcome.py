@@ -21,8 +21,8 @@ INTERRUPTED = 130
 class Outcome:
     """The exit code so far. Each piece of work is a block `with outcome:`.
 
-    A failure of the benchmark, or Ctrl-C, ends the block and is reported; execution continues after the
-    block. Any other exception is a bug, and is raised.
+    A failure of the benchmark, or Ctrl-C, ends the block and is reported; the code after the block still
+    runs. Any other exception is a bug, and is raised.
     """
 
     code: int
@@ -46,7 +46,7 @@ class Outcome:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> bool:
-        """Report a failure; True if execution continues after the block."""
+        """Report a failure; True if the code after the block still runs."""
         if isinstance(error, KeyboardInterrupt):
             say("stopped")
             self.code = INTERRUPTED
@@ -59,7 +59,7 @@ class Outcome:
 
 
 class Named(Protocol):
-    """An item of a bench with a name."""
+    """An item of a benchmark, with a name."""
 
     @property
     def name(self) -> str:
@@ -79,7 +79,7 @@ def each(scenario: str, items: Sequence[N], progress: Progress, outcome: Outcome
 
 
 PER_SECOND = 4
-"""Refreshes of the progress line per second: few, because the benchmark's client is in this process."""
+"""Refreshes of the progress line per second: few, because this process is also the benchmark's client."""
 
 
 @contextmanager
@@ -107,7 +107,7 @@ OF_PREDICATES = ("untagged", "refuse", "answer_after", "table")
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """Scenarios that run alone: descriptions by name, options that only they have, and refused options."""
+    """Scenarios that run alone: descriptions by name, their own options, and the options that they refuse."""
 
     scenarios: Mapping[str, str]
     own: tuple[str, ...]
@@ -127,7 +127,7 @@ class Alone:
 
 
 def chosen_alone(args: argparse.Namespace, every: Sequence[Alone]) -> int | None:
-    """The index of the chosen scenario among those that run alone; None for any other.
+    """The index of the chosen scenario among those that run alone; None for any other scenario.
 
     An option may belong to several of these scenarios.
 

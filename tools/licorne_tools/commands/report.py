@@ -110,7 +110,7 @@ def need_matplotlib() -> None:
 
 
 def need_folder(folder: Path) -> None:
-    """Check before the measurement that the folder can be written; no file is left there.
+    """Check before the measurement that files can be created in the folder; none is left there.
 
     Raises:
         UsageError: no file can be created in the folder, or the folder cannot be created.

@@ -1,6 +1,6 @@
 """The scenarios chosen by the arguments of `licorne bench`, and their runs.
 
-With `--against`, another checkout or form is measured in turn.
+With `--against`, each is measured in turn with another checkout or form.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""`licorne bench targets`: everything with a target, compared with the bare wire and the older core."""
+"""`licorne bench targets`: all measures with a target, compared with the bare wire and the older core."""
 
 import argparse
 from collections.abc import Sequence

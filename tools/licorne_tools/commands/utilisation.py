@@ -44,7 +44,7 @@ ALONE = Alone(
 
 
 class Played(NamedTuple):
-    """A load, whether nodes could be reserved, and the figures by seed."""
+    """A load, a flag whether nodes could be reserved, and the figures by seed."""
 
     load: LoadWorld
     reservations: bool

@@ -12,6 +12,6 @@ PR_SET_PDEATHSIG = 1
 """See prctl(2); the setting is preserved across execve(2)."""
 
 if __name__ == "__main__":
-    # SIGKILL, because an API server that gets SIGTERM after the end of its etcd waits for etcd forever.
+    # SIGKILL: after SIGTERM, an API server whose etcd has ended would wait for etcd forever.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     os.execvp(sys.argv[1], sys.argv[1:])

@@ -26,7 +26,7 @@ from licorne_tools.kube.processes import Processes, Program
 from licorne_tools.kube.programs import API_SERVER, CONTROLLERS, ETCD, KWOK, built
 
 MEMORY = Path("/dev/shm")
-"""A folder whose files are never written to a disk; etcd waits for its disk with each change."""
+"""A folder whose files are never written to a disk, because etcd waits for its disk at each change."""
 STAGES = Path(__file__).with_name("stages.yml")
 ADMIN = "admin"
 NODE = {"cpu": "32", "memory": "256Gi", "pods": "110"}
@@ -60,7 +60,7 @@ class Plane:
         token: the token of the administrator.
         etcd: `http://HOST:PORT` of etcd.
         api: a client of the administrator.
-        processes: the programs of the control plane, and all others that are started for it.
+        processes: the programs of the control plane, and all other programs that are started for it.
     """
 
     folder: Path

@@ -41,7 +41,7 @@ SOURCES: Mapping[str, ProgramSource] = {
     LOAD: ProgramSource(SHIMS, "./cmd/kubeload"),
     OLDER_SHIM: ProgramSource(SHIMS, "github.com/apache/yunikorn-k8shim/pkg/cmd/shim"),
 }
-# Link flags that set the version: programs report it, and compare it with that of others.
+# Link flags that set the version: programs report it, and compare it with other programs' versions.
 LINKED = " ".join(
     (
         "-s -w",

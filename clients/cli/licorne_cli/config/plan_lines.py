@@ -231,7 +231,7 @@ def _of_app(ask: PlannedAsk) -> str:
 
 
 def _placed(queue: str, partition: str) -> str:
-    """The path of a queue, with its partition unless that is the default one."""
+    """The path of a queue, preceded by its partition unless that is the default partition."""
     name = partition.rpartition("]")[2]
     return printable(queue if name in ("", DEFAULT_PARTITION) else f"{queue} of partition {name}")
 

@@ -217,7 +217,7 @@ def add_connection_arguments(
 
 
 def chosen_partition(stub: StateStub, args: argparse.Namespace) -> str:
-    """The partition of the request. If none was named and there are several, a note names the one used."""
+    """The partition of the request. Of several, if none was named, a note names the one that is used."""
     if args.partition and (args.partition.startswith("[") or not args.rm_id):
         return str(args.partition)
     if args.partition:
@@ -335,7 +335,7 @@ def naming_what_is_missing(channel: grpc.Channel, args: argparse.Namespace) -> I
 
 
 MOST_COMPARED = 5000
-"""Maximum number of names that are searched for a similar one."""
+"""Maximum number of names that are searched for a similar name."""
 
 
 @contextmanager

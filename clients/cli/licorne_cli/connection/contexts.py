@@ -298,7 +298,7 @@ def use(found: Contexts, args: argparse.Namespace) -> int:
 
 
 def delete(found: Contexts, args: argparse.Namespace) -> int:
-    """Delete a context; if it was the current one, there is none afterwards."""
+    """Delete a context; if it was the current context, no context is current afterwards."""
     found.get(args.name)
     del found.by_name[args.name]
     if found.current == args.name:
@@ -309,7 +309,7 @@ def delete(found: Contexts, args: argparse.Namespace) -> int:
 
 
 def change(found: Contexts, args: argparse.Namespace) -> int:
-    """Create or change a context; the first one becomes current."""
+    """Create or change a context; the first context becomes the current one."""
     values = found.by_name.setdefault(args.name, {})
     for key in KEYS:
         given = getattr(args, key)

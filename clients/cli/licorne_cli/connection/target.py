@@ -150,7 +150,7 @@ class _OptionSource:
         return {key: value for key, value in self.values.items() if key not in self.bound}
 
     def withholds_from(self, targets: Collection[str]) -> bool:
-        """True if the source has credentials that are not for all of these targets."""
+        """True if the source has credentials that are not meant for all of these targets."""
         return any(key in self.values and key not in self.at(targets) for key in CREDENTIALS)
 
     @property

@@ -1,4 +1,4 @@
-"""`licorne events`: the retained events of an RM; with -w also future ones.
+"""`licorne events`: the retained events of an RM; with -w also future events.
 
 An event names its object, but not the queue and the user of an application. So filters by queue or user query
 the server about applications: at the beginning, and for each new one.
@@ -283,7 +283,7 @@ EXAMPLES = (
 )
 
 WIDTHS = (8, 24, 9, 6, 18, 20, 20, 24, 0)
-"""Minimum widths of columns, as rows to come are not known yet."""
+"""Minimum widths of columns, because later rows are not known yet."""
 
 
 def amounts(event: Event) -> dict[str, int]:

@@ -208,7 +208,7 @@ def nothing_waits(
 
 
 def most_specific(refusals: Sequence[grpc.RpcError]) -> grpc.RpcError:
-    """The first refusal with more information than that the application is unknown, or else the first."""
+    """The first refusal that says more than that the application is unknown, or else the first refusal."""
     ends = "not found"
     return next((error for error in refusals if not (error.details() or "").endswith(ends)), refusals[0])
 

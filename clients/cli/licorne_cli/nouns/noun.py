@@ -149,7 +149,7 @@ class Noun(Generic[T]):
     partitioned: bool = True
     missing: Callable[[str, Sequence[T], argparse.Namespace, str], str] | None = None
     show: Callable[[Any, argparse.Namespace, str], None] | None = None
-    """Prints the list, or the named item; None to print as most nouns do."""
+    """Prints the list, or the named item; None for the usual output."""
     meant: Callable[[Any, argparse.Namespace, str], Iterable[T]] | None = None
     """Lists the items that a verb may refer to; None if `items` does not need the list's filters."""
     service: Callable[[grpc.Channel], Any] = StateStub
@@ -202,7 +202,7 @@ class Noun(Generic[T]):
         (self.show or self.print)(self.service(channel), args, args.name)
 
     def print(self, stub: Any, args: argparse.Namespace, name: str = "") -> None:
-        """Print the items that pass the filters, or those with the given name; with `-w` also changes."""
+        """Print the items that pass the filters, or the items with the given name; with `-w` also changes."""
         partition = chosen_partition(stub, args) if self.partitioned else ""
         print_or_watch(self.listing, lambda: self.found(stub, args, partition, name), args)
 

@@ -51,7 +51,7 @@ QUEUES = Listing[Queue](
         Column("GUARANTEED", "guaranteed", human_resources),
         Column("MAX", "max", human_resources),
         Column("PENDING", "pending", human_resources),
-        # Resources of victims, and resources promised to the asks for which they are stopped.
+        # Resources of victims; resources promised to the asks for which victims are stopped.
         Column("PREEMPTING", "preempting", human_resources, optional=True),
         Column("PROMISED", "promised", human_resources, optional=True),
         Column("DECAYED", "fair_share", decayed, key=decayed_key, optional=True),

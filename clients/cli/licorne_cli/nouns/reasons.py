@@ -138,7 +138,7 @@ def in_one_line(answer: ListReasonsResponse) -> str:
         if reason.code == NEVER_FITS:
             parts.append(f"{reason.asks:,} {NEVER_FITS} (can never start)")
         elif reason.code == NO_NODE_FITS:
-            # A single cause has the same number of asks, so the number is left out.
+            # A single cause concerns all asks of the reason, so its number is left out.
             only = reason.causes[0].cause if len(reason.causes) == 1 else ""
             parts.append(f"{reason.asks:,} {NO_NODE_FITS} ({printable(only) or first_of(reason)})")
         else:

@@ -31,7 +31,7 @@ from licorne_cli.output.text import (
 from licorne_cli.parsing.parser import Command, argument
 
 NAMED = 3
-"""Maximum number of items named in one line; the others are counted."""
+"""Maximum number of items named in one line; further items are counted."""
 
 
 LOOK_AT = {
@@ -148,7 +148,7 @@ def _count(number: int, what: str) -> str:
 
 
 def plain(facts: Facts) -> dict[str, Any]:
-    """The facts as data; of queues, nodes and applications, only the displayed ones."""
+    """The facts as data; of queues, nodes and applications, only the displayed items."""
 
     def rows(found: Iterable[Of]) -> list[dict[str, Any]]:
         return [{"partition": of.partition, **to_plain(of.item)} for of in found]

@@ -101,7 +101,7 @@ class Facts:
 
 
 def gathered(channel: grpc.Channel, args: argparse.Namespace) -> Facts:
-    """Query all facts; those that the caller must not see are left out."""
+    """Query all facts; facts that the caller must not see are left out."""
     state, admin, timeout = StateStub(channel), AdminStub(channel), args.timeout
     facts = Facts(
         state.GetServer(GetServerRequest(), timeout=timeout),

@@ -28,7 +28,7 @@ def text(value: object) -> str:
 
 
 def either(yes: str, no: str) -> Callable[[object], str]:
-    """A function that returns `yes` for true values and `no` for others."""
+    """A function that returns `yes` for true values and `no` for all others."""
     return lambda value: yes if value else no
 
 

@@ -36,7 +36,7 @@ def marked(mark: OperatorMark) -> str:
 
 
 def told(mark: OperatorMark) -> str:
-    """The operator, the age and the reason, to be put behind the act."""
+    """The operator, the age and the reason, to be appended to the act."""
     why = f": {human_text(mark.message)}" if mark.message else ""
     return f"by {printable(mark.by) or 'an operator'} {age(mark.time)} ago{why}"
 

@@ -101,7 +101,7 @@ class TopApp(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS_PATH = "app.tcss"
     BINDINGS: ClassVar[list[BindingType]] = [
-        # These have priority, to take effect before the next key, which may be meant for another part.
+        # These keys have priority, to take effect before the next key, which may be meant for another part.
         Binding("slash", "filter", "filter", key_display="/", priority=True),
         Binding("enter", "keep_filter", "keeps it", key_display="enter", priority=True),
         Binding("ctrl+c", "interrupt", show=False, priority=True),
@@ -129,7 +129,7 @@ class TopApp(App[None]):
         self._failure = ""
         self._last_answer = monotonic()
         self._view = View(first)
-        # References instead of queries: parts are mounted and removed while snapshots and keys arrive.
+        # References to the parts, not queries: parts are mounted and removed while snapshots and keys arrive.
         self._head = Head()
         self._queues = Queues("queues", has_keys=has_keys)
         self._opened = OpenedQueue(has_keys=has_keys)

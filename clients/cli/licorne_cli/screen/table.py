@@ -53,7 +53,7 @@ def _amount_of(kind: str) -> Callable[[QueueNode, str], str]:
 
 
 def _max(node: QueueNode, resource: str) -> str:
-    """The queue's own maximum, or in brackets that of an ancestor or the size of the cluster."""
+    """The queue's own maximum, or in brackets the maximum of an ancestor or the size of the cluster."""
     if resource not in node.limit:
         return ""
     whole = human_amount(resource, node.limit[resource])

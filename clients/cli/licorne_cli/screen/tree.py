@@ -113,7 +113,7 @@ class QueueNode:
         return used / whole if whole else 0.0
 
     def dominant(self) -> str:
-        """The resource with the largest used share; without usage, that of the pending asks."""
+        """The resource with the largest used share; without usage, the largest pending share."""
         queue = self.queue
         for amounts in (queue.allocated, queue.pending):
             shares = [(amounts[name] / whole, name) for name, whole in self._wholes(amounts)]
@@ -230,7 +230,7 @@ class Wanted:
         return names[(names.index(self.order) + 1) % len(names)]
 
     def next_resource(self, known: Sequence[str]) -> str:
-        """The next resource, in a cycle; empty for the dominant one of each queue."""
+        """The next resource, in a cycle; empty for the dominant resource of each queue."""
         names = ["", *known]
         at = names.index(self.resource) if self.resource in names else 0
         return names[(at + 1) % len(names)]

@@ -60,7 +60,7 @@ class View:
 
     @property
     def row(self) -> int:
-        """The line of the cursor: that of its queue, or of the queue's nearest visible ancestor."""
+        """The line of the cursor: the line of its queue, or of the queue's nearest visible ancestor."""
         at = {node.key: index for index, node in enumerate(self.nodes)}
         if self._selected is None:
             return 0

@@ -174,7 +174,7 @@ class OpenedQueue(VerticalScroll):
 
 
 class Help(VerticalScroll):
-    """The help; every key closes it, except those that scroll it."""
+    """The help; every key closes it, except keys that scroll it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         COMMON[0],

@@ -59,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _context(authority: Path | None, *, skip: bool) -> ssl.SSLContext:
-    """A context that trusts the given authority, those of the system, or any certificate.
+    """A context that trusts the given authority, the authorities of the system, or any certificate.
 
     Certificates of this machine are not verified: no data is sent to the server, and its certificate need not
     be for this address.

@@ -47,7 +47,7 @@ from licorne_cli.plugins import build_here
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The build of only the command line; it has the attributes of a server's build except the form."""
+    """The build of only the command line; it has the attributes of a server's build, but no form."""
 
     version: str
     python: str
@@ -60,7 +60,7 @@ class CommandLine:
 
 
 def command_line() -> CommandLine:
-    """The build of this process."""
+    """The build of this command line."""
     python = f"{platform.python_implementation()} {platform.python_version()}"
     return CommandLine(version(DISTRIBUTION), python)
 

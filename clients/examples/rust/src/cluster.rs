@@ -1,4 +1,4 @@
-//! What this resource manager has: ten nodes, one application, and a thousand asks.
+//! The items of this resource manager: ten nodes, one application, and a thousand asks.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ pub fn applications() -> Vec<AddApplicationRequest> {
     }]
 }
 
-/// What the server rejects it would reject again.
+/// A rejection is permanent, so it ends the program.
 pub fn check_none<T: std::fmt::Debug>(rejected: &[T]) {
     assert!(rejected.is_empty(), "rejected: {rejected:?}");
 }
@@ -47,8 +47,8 @@ fn vcore(value: i64) -> Resource {
     Resource { resources }
 }
 
-/// The asks and allocations by key. An ask has no node, and an allocation that runs has one.
-/// So this is all that a replay needs.
+/// The asks and allocations by key. An allocation has a node, an ask does not. A replay needs nothing
+/// else.
 pub struct Items(BTreeMap<String, Allocation>);
 
 impl Items {

@@ -13,7 +13,7 @@ mod licorne {
         tonic::include_proto!("licorne.v1");
     }
 }
-#[allow(dead_code)] // stubs of what this RM does not use
+#[allow(dead_code)] // not all stubs are used
 mod si {
     pub mod v1 {
         tonic::include_proto!("si.v1");
@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let channel = Channel::from_shared(format!("http://{target}"))?.connect_lazy();
-    // With `restart` nothing is released before it was replayed.
+    // With `restart`, nothing is released before a replay.
     let (mut items, restart) = (Items::asks(), args.len() > 2);
     while !items.is_empty() {
         let result = match mode.as_str() {

@@ -9,7 +9,7 @@ use crate::licorne::v1::{
 };
 use crate::si::v1::{AllocationRequest, ApplicationRequest, NodeRequest};
 
-/// One stream of a session, from its hello on. Without a resume token it begins with a replay.
+/// Use one stream of a session, from its hello on. It never resumes a session, so it begins with a replay.
 pub async fn run(channel: Channel, items: &mut Items, restart: bool, instance: u64) -> Result<(), Status> {
     let (stream, receiver) = mpsc::unbounded_channel();
     let mut requests = Requests { stream, number: 0, acknowledged: 0 };
@@ -60,7 +60,7 @@ pub async fn run(channel: Channel, items: &mut Items, restart: bool, instance: u
     Ok(())
 }
 
-/// Numbers what is sent.
+/// Numbers and sends requests.
 struct Requests {
     stream: mpsc::UnboundedSender<UpdateRequest>,
     number: u64,
@@ -75,11 +75,11 @@ impl Requests {
 
     fn send_as(&self, number: u64, message: Request) {
         let (acknowledged, message) = (self.acknowledged, Some(message));
-        // It fails only where the stream has ended, and then reading tells why.
+        // It fails only if the stream has ended; the reader has the reason.
         let _ = self.stream.send(UpdateRequest { number, acknowledged, message });
     }
 
-    /// Says all that there is, between begin and end.
+    /// Send all items, between a begin and an end.
     fn replay(&mut self, allocations: Vec<crate::si::v1::Allocation>) {
         let (nodes, new) = (nodes(), applications());
         let end = ReplayEnd {

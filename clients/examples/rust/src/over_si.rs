@@ -4,7 +4,7 @@ use tonic::{Status, transport::Channel};
 use crate::cluster::{COUNT, Items, RM, applications, check_none, nodes, registration};
 use crate::si::v1::{AllocationRequest, ApplicationRequest, NodeRequest, scheduler_client::SchedulerClient};
 
-/// The three streams have no order among them, so each waits for the one before.
+/// Open the three streams one after another, because messages of different streams have no order.
 pub async fn run(channel: Channel, items: &mut Items, restart: bool) -> Result<(), Status> {
     let mut client = SchedulerClient::new(channel);
     client.register_resource_manager(registration()).await?;
@@ -30,7 +30,7 @@ pub async fn run(channel: Channel, items: &mut Items, restart: bool) -> Result<(
     let mut confirmed = 0;
     while !items.is_empty() {
         let response = responses.message().await?.ok_or_else(ended)?;
-        // The server echoes every allocation that it was told of.
+        // The server echoes every reported allocation.
         let new = response.new.len();
         confirmed += new;
         items.note(response);

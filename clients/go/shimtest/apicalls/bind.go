@@ -15,24 +15,24 @@ import (
 )
 
 const (
-	// bindsAtOnce is how many binds are under way at a time. More wait for each other in the API server.
+	// bindsAtOnce is the maximum number of concurrent binds. More would wait for each other in the API server.
 	bindsAtOnce = 64
-	// stallTime is for how long no bind may come to its end before those that wait for others are given up. The shim
-	// places their pods again later.
+	// stallTime is the time without the end of any bind after which waiting binds fail. The shim places their pods
+	// again later.
 	stallTime = 30 * time.Second
-	// callTime is how long a call may take. The shim holds a lock of the pod meanwhile.
+	// callTime is the timeout of a call. The shim holds a lock of the pod meanwhile.
 	callTime = 10 * time.Second
-	// tryTime is for how long a call is tried again, from its first try on: more than one without an answer.
+	// tryTime is the time in which a call is retried, from its first attempt on: longer than one callTime.
 	tryTime = 15 * time.Second
 )
 
-// backoff is what is waited between the tries of one call.
+// backoff is the back-off between the attempts of one call.
 func backoff() wait.Backoff {
 	return wait.Backoff{Duration: 50 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 10, Cap: 2 * time.Second}
 }
 
-// Bind binds a pod to a node. What may pass is tried again for some seconds. An error means that the pod is not
-// bound to the node, or that the API server does not say.
+// Bind binds a pod to a node. Temporary failures are retried for some seconds. An error means that the pod is not
+// bound to the node, or that the result is unknown.
 func (c *Client) Bind(pod *v1.Pod, node string) error {
 	c.load.enter()
 	defer c.load.leave()
@@ -48,7 +48,7 @@ func (c *Client) Bind(pod *v1.Pod, node string) error {
 			time.Sleep(pause.Step())
 			continue
 		}
-		// An earlier try may have bound it, although its answer did not come.
+		// An earlier attempt may have bound the pod, although its answer was lost.
 		if (passing || errors.IsConflict(err)) && c.isBound(pod, node) {
 			return nil
 		}
@@ -70,13 +70,13 @@ func (c *Client) tryBind(pod *v1.Pod, node string) error {
 	}, metav1.CreateOptions{})
 }
 
-// slots are those of binds that are under way.
+// slots limits the number of concurrent binds.
 type slots struct {
 	taken chan struct{}
-	moved atomic.Int64 // when the last one was taken or free, in nanoseconds
+	moved atomic.Int64 // time of the last change of a slot, in nanoseconds
 }
 
-// take waits for a slot as long as others come to their end.
+// take waits for a slot, as long as other binds end.
 func (s *slots) take() error {
 	for {
 		select {
@@ -96,14 +96,14 @@ func (s *slots) free() {
 	s.moved.Store(time.Now().UnixNano())
 }
 
-// isBound says whether the API server has the pod on the node.
+// isBound returns whether the API server has the pod on the node.
 func (c *Client) isBound(pod *v1.Pod, node string) bool {
 	found, err := c.Get(pod.Namespace, pod.Name)
 	return err == nil && found.UID == pod.UID && found.Spec.NodeName == node
 }
 
-// Passes says whether a later try of a call may succeed: the API server was not reached, did not answer, or has
-// too much to do.
+// Passes returns whether a failure is temporary: the API server was not reached, did not answer, or is
+// overloaded.
 func Passes(err error) bool {
 	reason, isAnswer := err.(errors.APIStatus)
 	if !isAnswer {

@@ -1,4 +1,4 @@
-// Package apicalls calls the API server for the shim: binds before all else, with as few calls as it takes.
+// Package apicalls calls the API server for the shim: binds before all other calls, and as few calls as possible.
 package apicalls
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/apache/yunikorn-k8shim/pkg/client"
 )
 
-// Client is the shim's client of the API server. What it does not do itself is left to the published one.
+// Client is the shim's client of the API server: the published client, of which it replaces some methods.
 type Client struct {
 	client.KubeClient
 	set      kubernetes.Interface
@@ -25,8 +25,8 @@ type Client struct {
 
 var _ client.KubeClient = (*Client)(nil)
 
-// Config is that of the API server, as the shim finds it, for so many requests a second and at a time. Objects
-// come in the binary form, which takes a third of the time of JSON.
+// Config returns the configuration for the API server, found like in the shim, with limits of requests. Objects are
+// encoded in Protobuf, which takes a third of the time of JSON.
 func Config(kubeconfig string, qps float32, burst int) (*rest.Config, error) {
 	config, err := client.CreateRestConfig(kubeconfig)
 	if err != nil {
@@ -38,20 +38,20 @@ func Config(kubeconfig string, qps float32, burst int) (*rest.Config, error) {
 	return config, nil
 }
 
-// New makes a client that calls by a clientset, and leaves the rest to another client.
+// New creates a client that uses a clientset, and another client for all other methods.
 func New(set kubernetes.Interface, rest client.KubeClient) *Client {
 	c := &Client{KubeClient: rest, set: set, load: &Load{}, slots: slots{taken: make(chan struct{}, bindsAtOnce)}}
 	c.statuses = newStatuses(c.patchStatus, c.load)
 	return c
 }
 
-// Load is that of binds and changes of status.
+// Load returns the load of binds and status changes.
 func (c *Client) Load() *Load { return c.load }
 
-// GetClientSet is the clientset that all calls are made by.
+// GetClientSet returns the clientset of all calls.
 func (c *Client) GetClientSet() kubernetes.Interface { return c.set }
 
-// Get reads a pod. Unlike the published client it survives that there is none.
+// Get reads a pod. Unlike the published client, it does not panic if the pod does not exist.
 func (c *Client) Get(namespace, name string) (*v1.Pod, error) {
 	ctx, done := context.WithTimeout(context.Background(), callTime)
 	defer done()

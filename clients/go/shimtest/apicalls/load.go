@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// busyLook is the pause between two looks at the number of calls.
+// busyLook is the time between two checks of the number of calls.
 const busyLook = 50 * time.Millisecond
 
-// Load counts the calls that wait or are under way.
+// Load counts waiting and running calls.
 type Load struct {
 	mu    sync.Mutex
 	calls int
-	ended time.Time // the last one
+	ended time.Time // end of the last call
 }
 
 func (l *Load) enter() {
@@ -29,8 +29,8 @@ func (l *Load) leave() {
 	l.mu.Unlock()
 }
 
-// Settle waits until there were no calls for a while, or from the latest time on until there are no more than so many;
-// or until the context ends.
+// Settle waits until there were no calls for the duration while, or, from the time latest on, until there are at most
+// so many calls; or until the context ends.
 func (l *Load) Settle(ctx context.Context, calls int, while time.Duration, latest time.Time) {
 	for ctx.Err() == nil {
 		rest := l.rest(calls, while, latest)
@@ -44,7 +44,7 @@ func (l *Load) Settle(ctx context.Context, calls int, while time.Duration, lates
 	}
 }
 
-// rest is how long to wait before the next look; zero or less if it has settled.
+// rest returns the wait before the next check; zero or less if the load has settled.
 func (l *Load) rest(calls int, while time.Duration, latest time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()

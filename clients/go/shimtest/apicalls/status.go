@@ -14,22 +14,22 @@ import (
 )
 
 const (
-	// statusesAtOnce is how many changes of status are under way at a time.
+	// statusesAtOnce is the maximum number of concurrent status changes.
 	statusesAtOnce = 8
-	// statusTime is for how long a change is tried again.
+	// statusTime is the time in which a change is retried.
 	statusTime = 2 * time.Minute
 )
 
-// change is what is to become of the status of a pod: one of its conditions, or its failure.
+// change is a change of a pod's status: one of its conditions, or its failure.
 type change struct {
 	uid             types.UID
 	namespace, name string
 	patch           []byte
 }
 
-// UpdateStatus changes what the shim changes of a status: the condition of being placed, or that the pod has
-// failed. It does so in the background, so that what the core says next is not kept waiting, and returns the pod as it
-// is given. Only the newest change of a pod counts, and none once the pod is being bound.
+// UpdateStatus sends the parts of a status that the shim changes: the condition PodScheduled, or the failure of the
+// pod. It works in the background, so that it does not delay the core's next messages, and returns the given pod. Only
+// the newest change of a pod is sent, and none once the pod is being bound.
 func (c *Client) UpdateStatus(pod *v1.Pod) (*v1.Pod, error) {
 	patch, err := statusPatch(pod)
 	if err != nil {
@@ -39,7 +39,7 @@ func (c *Client) UpdateStatus(pod *v1.Pod) (*v1.Pod, error) {
 	return pod, nil
 }
 
-// statusPatch has the UID, so that another pod of that name is left alone.
+// statusPatch returns the patch, with the UID so that a new pod of the same name is not changed.
 func statusPatch(pod *v1.Pod) ([]byte, error) {
 	status := map[string]any{}
 	if pod.Status.Phase == v1.PodFailed {
@@ -64,14 +64,14 @@ func (c *Client) patchStatus(ctx context.Context, one change) error {
 	return err
 }
 
-// statuses sends changes of status, the newest of each pod.
+// statuses sends the newest status change of each pod.
 type statuses struct {
 	send func(context.Context, change) error
 	load *Load
 
 	mu      sync.Mutex
 	waiting map[types.UID]change
-	order   []types.UID // of those that wait and are not being sent; some may have been dropped
+	order   []types.UID // waiting pods in order, without those that are being sent; some may be dropped
 	sending map[types.UID]sent
 	workers int
 }
@@ -102,7 +102,7 @@ func (s *statuses) put(one change) {
 	}
 }
 
-// drop forgets the change of a pod. Afterwards none is under way.
+// drop removes the change of a pod, and waits until none is being sent.
 func (s *statuses) drop(uid types.UID) {
 	s.mu.Lock()
 	s.forget(uid)
@@ -121,7 +121,7 @@ func (s *statuses) forget(uid types.UID) {
 	}
 }
 
-// work sends until nothing waits.
+// work sends changes until none waits.
 func (s *statuses) work() {
 	for {
 		one, ctx, found := s.next()
@@ -164,7 +164,7 @@ func (s *statuses) finish(uid types.UID) {
 	}
 }
 
-// deliver sends one change, and again for a while if that may help.
+// deliver sends one change, and retries temporary failures for a while.
 func (s *statuses) deliver(ctx context.Context, one change) {
 	begin := time.Now()
 	for pause := backoff(); ; {

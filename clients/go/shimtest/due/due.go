@@ -1,4 +1,4 @@
-// Package due does work for keys when it is due, one key after the other.
+// Package due runs work for keys at their times, one key after another.
 package due
 
 import (
@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Work has keys, each with the time at which it is due. All methods may be called from any goroutine, and
-// from within the work.
+// Work has keys, each with the time when it is due. All methods may be called from any goroutine, and from within
+// the work.
 type Work[K comparable] struct {
 	mu      sync.Mutex
 	entries entries[K]
@@ -23,12 +23,12 @@ type entry[K comparable] struct {
 	index int
 }
 
-// New is without any key.
+// New returns Work without keys.
 func New[K comparable]() *Work[K] {
 	return &Work[K]{places: map[K]*entry[K]{}, changed: make(chan struct{}, 1)}
 }
 
-// Put makes a key due at a time. A key that is due already keeps the earlier time.
+// Put makes a key due at a time. If it is already due earlier, it keeps that time.
 func (w *Work[K]) Put(key K, at time.Time) {
 	w.mu.Lock()
 	known := w.places[key]
@@ -51,7 +51,7 @@ func (w *Work[K]) Put(key K, at time.Time) {
 	}
 }
 
-// Drop forgets a key that is not due any more.
+// Drop removes a key.
 func (w *Work[K]) Drop(key K) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -61,14 +61,14 @@ func (w *Work[K]) Drop(key K) {
 	}
 }
 
-// Len is how many keys are due at some time.
+// Len returns the number of keys.
 func (w *Work[K]) Len() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return len(w.entries)
 }
 
-// Run does the work until the context ends. A key is forgotten before its work begins, which may put it again.
+// Run works on due keys until the context ends. A key is removed before its work, which may put it again.
 func (w *Work[K]) Run(ctx context.Context, work func(K)) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -91,7 +91,7 @@ func (w *Work[K]) Run(ctx context.Context, work func(K)) {
 	}
 }
 
-// next takes the first key away if it is due, and says how long to wait otherwise.
+// next removes and returns the first key if it is due, and otherwise returns the wait.
 func (w *Work[K]) next() (key K, wait time.Duration, found bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

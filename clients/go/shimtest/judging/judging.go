@@ -1,6 +1,6 @@
-// Package judging asks the predicates of Kubernetes about several nodes for a pod at a time. The shim's own function
-// looks at all nodes and pods anew for each node, where a pod has affinity to others or is to be spread. The plugins are
-// made a second time for that: they share the shim's informers, and volumes are indexed once more.
+// Package judging evaluates the predicates of Kubernetes for a pod on several nodes at once. The shim's own function
+// evaluates all nodes and pods again for each node if a pod has affinities or spread constraints. For this, the plugins
+// are created a second time: they share the shim's informers, and volumes are indexed twice.
 package judging
 
 import (
@@ -25,12 +25,12 @@ import (
 	"github.com/apache/yunikorn-k8shim/pkg/plugin/support"
 )
 
-// Judge judges nodes for the pods of one shim. It is made before the shim, which is made with the scheduler that asks it.
+// Judge evaluates nodes for the pods of one shim. It is created before the scheduler, which the shim needs.
 type Judge struct {
 	of atomic.Pointer[predicates]
 }
 
-// predicates are those of Kubernetes' default profile, as the shim has them.
+// predicates has the plugins of Kubernetes' default profile, like the shim.
 type predicates struct {
 	cache   *external.SchedulerCache
 	lister  framework.SharedLister
@@ -38,18 +38,18 @@ type predicates struct {
 	filters []framework.FilterPlugin
 }
 
-// ErrLate refuses a node for which the check's time was over.
+// ErrLate refuses a node for which there was no time in a check.
 var ErrLate = errors.New("the shim took too long for the other nodes; this one is judged later")
 
 var errNotStarted = errors.New("the shim has not started yet")
 
-// lockTime is for how long the shim's cache is locked at a time.
+// lockTime is the longest time for which the shim's cache is locked without a break.
 const lockTime = 20 * time.Millisecond
 
-// notAsked are plugins that the shim replaces: it has preemption and scheduling gates of its own.
+// notAsked has the plugins that the shim replaces: it implements preemption and scheduling gates itself.
 var notAsked = map[string]bool{names.DefaultPreemption: true, names.SchedulingGates: true}
 
-// Watch is called once the shim's context is made, after the feature gates are set and before the shim starts.
+// Watch must be called after the shim's context is created and the feature gates are set, before the shim starts.
 func (j *Judge) Watch(shim *cache.Context, apis *client.Clients) error {
 	known := shim.GetSchedulerCache()
 	p := &predicates{cache: known, lister: support.NewSharedLister(known)}
@@ -60,7 +60,7 @@ func (j *Judge) Watch(shim *cache.Context, apis *client.Clients) error {
 	return nil
 }
 
-// load makes the plugins. As in the shim, one that cannot be made has no say.
+// load creates the plugins. As in the shim, a plugin that cannot be created is left out.
 func (p *predicates) load(handle framework.Handle) error {
 	config, err := latest.Default()
 	if err != nil {
@@ -90,8 +90,8 @@ func (p *predicates) load(handle framework.Handle) error {
 	return nil
 }
 
-// Nodes says why some of the nodes refuse the pod with that UID. The first node is judged in any case, those that are not
-// by the given time have the reason ErrLate. Calls come one at a time, as the shim's cache wants it.
+// Nodes returns the reasons by refused node for the pod with this UID. The first node is always evaluated; nodes that
+// are not evaluated until the given time have the reason ErrLate. Calls must be sequential, for the shim's cache.
 func (j *Judge) Nodes(uid string, nodes []string, until time.Time) map[string]error {
 	refused := map[string]error{}
 	p := j.of.Load()
@@ -110,7 +110,7 @@ func (j *Judge) Nodes(uid string, nodes []string, until time.Time) map[string]er
 	return refused
 }
 
-// some judges as many nodes as there is time for while the cache is locked, at least one; it returns how many.
+// some evaluates at least one node, and more while the cache may be locked; it returns their number.
 func (p *predicates) some(uid string, nodes []string, until time.Time, refused map[string]error) int {
 	p.cache.LockForReads()
 	defer p.cache.UnlockForReads()
@@ -141,16 +141,16 @@ func (p *predicates) some(uid string, nodes []string, until time.Time, refused m
 	return len(nodes)
 }
 
-// look is one pod's evaluation, which all nodes share.
+// look is the state of a pod's evaluation that all nodes share.
 type look struct {
 	state   fwk.CycleState
 	pod     *v1.Pod
-	skipped map[string]bool // plugins that have nothing to say of the pod
+	skipped map[string]bool // plugins that do not apply to the pod
 	among   []narrowed
-	failure error // why no node fits, once `among` lets it pass
+	failure error // the reason why no node fits that passes `among`
 }
 
-// narrowed has the nodes that are left after a plugin's PreFilter.
+// narrowed has the nodes that remain after a plugin's PreFilter.
 type narrowed struct {
 	by    string
 	among *framework.PreFilterResult
@@ -182,7 +182,7 @@ func (p *predicates) prepare(l *look) {
 	}
 }
 
-// fits is nil if all plugins accept the node.
+// fits returns nil if all plugins accept the node, and otherwise the reason.
 func (p *predicates) fits(l *look, info *framework.NodeInfo, node string) error {
 	for _, one := range l.among {
 		if !one.among.NodeNames.Has(node) {
@@ -209,7 +209,7 @@ func (p *predicates) fits(l *look, info *framework.NodeInfo, node string) error 
 	return nil
 }
 
-// failed words a refusal as the shim does.
+// failed returns a refusal with the same text as in the shim.
 func failed(plugin, message string) error {
 	return errors.Join(fmt.Errorf("failed plugin: '%s'", plugin), errors.New(message))
 }

@@ -1,5 +1,5 @@
-// Package objects reads from a running shim what its messages leave out: annotations of pods, and labels
-// of nodes.
+// Package objects reads facts from a running shim that its messages lack: annotations of pods, and labels of
+// nodes.
 package objects
 
 import (
@@ -15,8 +15,8 @@ import (
 	"licorne.dev/clients/go/schedulerapi"
 )
 
-// Objects are those of one shim. They are made before the shim, which is made with the scheduler that asks
-// them.
+// Objects reads the objects of one shim. It is created before the shim, because the shim needs the scheduler that
+// uses it.
 type Objects struct {
 	nodes corev1.NodeLister
 	shim  atomic.Pointer[cache.Context]
@@ -24,13 +24,13 @@ type Objects struct {
 
 var _ schedulerapi.Cluster = (*Objects)(nil)
 
-// Of are objects with the nodes of a lister. Watch says whose pods they are.
+// Of returns Objects with the nodes of a lister. Watch sets the shim, for its pods.
 func Of(nodes corev1.NodeLister) *Objects { return &Objects{nodes: nodes} }
 
-// Watch is called before the shim starts.
+// Watch sets the shim; it must be called before the shim starts.
 func (o *Objects) Watch(shim *cache.Context) { o.shim.Store(shim) }
 
-// PodAnnotations are those of the pod with that UID. Only the shim's cache of pods is locked for it.
+// PodAnnotations returns the annotations of the pod with this UID. It locks only the shim's cache of pods.
 func (o *Objects) PodAnnotations(uid string) map[string]string {
 	shim := o.shim.Load()
 	if shim == nil {
@@ -43,8 +43,8 @@ func (o *Objects) PodAnnotations(uid string) map[string]string {
 	return pod.GetAnnotations()
 }
 
-// ApplicationAnnotations are those of the pod that the application began with. After a restart of the shim
-// that may have gone: then they are those of its oldest pod.
+// ApplicationAnnotations returns the annotations of the application's first pod. After a restart of the shim that
+// pod may no longer exist; then they are those of its oldest pod.
 func (o *Objects) ApplicationAnnotations(id string) map[string]string {
 	shim := o.shim.Load()
 	if shim == nil {
@@ -75,8 +75,8 @@ func byAge(one, other *v1.Pod) int {
 	)
 }
 
-// NodeLabels are those of a node at this time. The shim's cache has a node that is new before the shim
-// registers it, and the lister those with which the shim starts.
+// NodeLabels returns the present labels of a node. The shim's cache has a new node before the shim registers it, and
+// the lister has the nodes from the shim's start.
 func (o *Objects) NodeLabels(name string) map[string]string {
 	if shim := o.shim.Load(); shim != nil {
 		if known := shim.GetSchedulerCache().GetNode(name); known != nil && known.Node() != nil {

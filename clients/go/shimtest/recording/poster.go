@@ -16,26 +16,26 @@ import (
 )
 
 const (
-	// backlog is how many events wait at a time.
+	// backlog is the maximum number of waiting events.
 	backlog = 10_000
-	// posters are at work together.
+	// posters is the number of concurrent posts.
 	posters = 4
-	// postTime is how long a post may take.
+	// postTime is the timeout of a post.
 	postTime = 5 * time.Second
-	// firstPause and lastPause are how long nothing is posted after a post that failed.
+	// firstPause and lastPause are the shortest and the longest pause after a failed post.
 	firstPause = time.Second
 	lastPause  = 30 * time.Second
-	// sameTime is for how long an event is not posted again that says the same of the same, and sameEvents how many
-	// are remembered for that.
+	// sameTime is the time for which an equal event is not posted again, and sameEvents the number of events that are
+	// remembered for this.
 	sameTime   = 5 * time.Minute
 	sameEvents = 10_000
-	// logInterval is how often it is logged that events were given up.
+	// logInterval is the minimum time between two log messages about dropped events.
 	logInterval = time.Minute
-	// longestNote is that of the API, in bytes.
+	// longestNote is the API's limit of a note, in bytes.
 	longestNote = 1024
 )
 
-// poster posts events as long as nothing goes before them.
+// poster posts events when no calls with precedence are running.
 type poster struct {
 	post    func(context.Context, *eventsv1.Event) error
 	settle  func(ctx context.Context, since time.Time)
@@ -43,12 +43,12 @@ type poster struct {
 
 	mu      sync.Mutex
 	same    map[said]time.Time
-	given   int // up, since that was logged
+	given   int // number of events dropped since the last log message
 	logged  time.Time
-	failure error // the last one
+	failure error // reason of the last drop
 }
 
-// said is what an event says of whom.
+// said identifies equal events: their object, reason and note.
 type said struct {
 	uid          types.UID
 	name         string
@@ -59,7 +59,7 @@ func newPoster(post func(context.Context, *eventsv1.Event) error, settle func(ct
 	return &poster{post: post, settle: settle, waiting: make(chan *eventsv1.Event, backlog), same: map[said]time.Time{}}
 }
 
-// put has an event posted, or gives it up if too many wait.
+// put queues an event, or drops it if too many wait.
 func (p *poster) put(event *eventsv1.Event) {
 	select {
 	case p.waiting <- event:
@@ -68,7 +68,7 @@ func (p *poster) put(event *eventsv1.Event) {
 	}
 }
 
-// putOnce does the same, unless the same was said within some minutes.
+// putOnce queues an event unless an equal one was queued within sameTime.
 func (p *poster) putOnce(event *eventsv1.Event) {
 	key := said{event.Regarding.UID, event.Regarding.Name, event.Reason, event.Note}
 	now := event.EventTime.Time
@@ -123,12 +123,12 @@ func (p *poster) work(ctx context.Context) {
 	}
 }
 
-// ofOneEvent says whether an error is that of the event alone: the next one may well be taken.
+// ofOneEvent returns whether an error is about the event itself, so that the next event may be accepted.
 func ofOneEvent(err error) bool {
 	return errors.IsNotFound(err) || errors.IsInvalid(err) || errors.HasStatusCause(err, v1.NamespaceTerminatingCause)
 }
 
-// giveUp counts an event that is not posted.
+// giveUp counts a dropped event.
 func (p *poster) giveUp(failure error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -141,7 +141,7 @@ func (p *poster) giveUp(failure error) {
 	p.given, p.logged = 0, time.Now()
 }
 
-// event is one that is reported now.
+// event returns an event with the present time.
 func (r *Recorder) event(about v1.ObjectReference, kind, reason, action, note string) *eventsv1.Event {
 	now := time.Now()
 	if len(note) > longestNote {

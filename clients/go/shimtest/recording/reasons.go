@@ -17,10 +17,10 @@ import (
 	"licorne.dev/clients/go/licornev1"
 )
 
-// explainTime is how long the server may take to say why an ask waits.
+// explainTime is the timeout of a call that explains an ask.
 const explainTime = 2 * time.Second
 
-// Explainer asks Licorne why asks wait.
+// Explainer gets the reasons why asks wait from Licorne.
 type Explainer struct {
 	targets   []string
 	security  *tls.Config
@@ -31,13 +31,13 @@ type Explainer struct {
 	link    *grpc.ClientConn
 }
 
-// NewExplainer asks a server, or the first member that answers of several that are separated by commas. It connects when
-// it is first asked. Security is nil for plain text.
+// NewExplainer returns an Explainer for a server, or for the first answering member of several, separated by commas. It
+// connects with its first call. security is nil for no TLS.
 func NewExplainer(targets string, security *tls.Config, partition string) *Explainer {
 	return &Explainer{targets: strings.Split(targets, ","), security: security, partition: partition}
 }
 
-// Why is the first check that stops an ask. The error is that of the server, or of not reaching any.
+// Why returns the first check that blocks an ask. The error is from the server, or means that none was reached.
 func (e *Explainer) Why(ctx context.Context, application, key string) (Reason, error) {
 	within, done := context.WithTimeout(ctx, explainTime)
 	defer done()
@@ -62,7 +62,7 @@ func (e *Explainer) Why(ctx context.Context, application, key string) (Reason, e
 	return Reason{}, failure
 }
 
-// connect is with the lock held, as next is.
+// connect connects to the current member. The lock is held, as for next.
 func (e *Explainer) connect() (err error) {
 	if e.link != nil {
 		return nil

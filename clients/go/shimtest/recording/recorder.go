@@ -1,5 +1,5 @@
-// Package recording posts Kubernetes events of the shim behind its binds, and fewer of them: one for a pod on its way
-// to a node, with what the others would say, and one for each reason for which it waits.
+// Package recording posts the Kubernetes events of the shim after its binds, and joins them: one event for a pod until
+// it is bound, and one for each reason why it waits.
 package recording
 
 import (
@@ -22,32 +22,32 @@ import (
 )
 
 const (
-	// pods is how many pods on their way are known at a time. Of more the event says less.
+	// pods is the maximum number of unbound pods that are tracked. The events of further pods have less information.
 	pods = 20_000
-	// patience is how long a pod waits before it is said why, and firstLook and lastLook how long afterwards it
-	// is looked whether the reason is another one.
+	// patience is the wait of a pod after which the reason is posted; firstLook and lastLook are the shortest and the
+	// longest time until the reason is checked again.
 	patience  = 5 * time.Second
 	firstLook = 10 * time.Second
 	lastLook  = 5 * time.Minute
-	// lookPause is the least time between two looks, so that there are at most five a second.
+	// lookPause is the minimum time between two checks of reasons, so that there are at most five per second.
 	lookPause = 200 * time.Millisecond
 )
 
-// Options are what a recorder is made with.
+// Options configures a Recorder.
 type Options struct {
 	// Post sends an event to the API server.
 	Post func(context.Context, *eventsv1.Event) error
-	// Settle waits until what goes before events has been done, or an event of that time has waited for long.
+	// Settle waits until no calls with precedence are running, or until an event from the time since has waited long.
 	Settle func(ctx context.Context, since time.Time)
-	// Waits says whether a pod is still to be placed: the shim does not tell all ends. Nil leaves it at what it tells.
+	// Waits returns whether a pod has yet to be placed, because the shim does not report every end. Nil for none.
 	Waits func(application, key string) bool
-	// Why asks for what a pod waits. Nil leaves it at what the shim says.
+	// Why returns the reason why a pod waits. Nil to use only the shim's reasons.
 	Why func(ctx context.Context, application, key string) (Reason, error)
-	// Controller and Instance are who reports.
+	// Controller and Instance identify the reporter of events.
 	Controller, Instance string
 }
 
-// Reason is why a pod waits.
+// Reason is the reason why a pod waits.
 type Reason struct {
 	// Code is stable, such as QUEUE_MAX_EXCEEDED; empty if the pod does not wait.
 	Code string
@@ -55,7 +55,7 @@ type Reason struct {
 	Text string
 }
 
-// Recorder records events of the shim. Its memory is bounded: what it cannot keep is counted and given up.
+// Recorder records events of the shim. Its memory is bounded: further events are counted and dropped.
 type Recorder struct {
 	options Options
 	poster  *poster
@@ -65,21 +65,21 @@ type Recorder struct {
 	going map[types.UID]*way
 }
 
-// way is that of a pod to a node.
+// way is the state of an unbound pod.
 type way struct {
 	pod         v1.ObjectReference
 	application string
 	queued      time.Time
-	assigned    string // what the shim says once it is on a node
-	group       string // what the shim says of its task group
-	waits       string // what the shim says of its waiting
-	told        string // the code of the reason that was posted last
+	assigned    string // the shim's note about its node
+	group       string // the shim's note about its task group
+	waits       string // the shim's note about why it waits
+	told        string // the code of the last posted reason
 	pause       time.Duration
 }
 
 var _ events.EventRecorder = (*Recorder)(nil)
 
-// New makes a recorder, which posts while it runs.
+// New returns a recorder, which posts events during Run.
 func New(options Options) *Recorder {
 	return &Recorder{
 		options: options,
@@ -97,7 +97,7 @@ func (r *Recorder) Run(ctx context.Context) {
 	both.Wait()
 }
 
-// Eventf takes an event of the shim. It never waits.
+// Eventf records an event of the shim. It never blocks.
 func (r *Recorder) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
 	about, err := reference.GetReference(scheme.Scheme, regarding)
 	if err != nil {
@@ -116,7 +116,7 @@ func (r *Recorder) Eventf(regarding, related runtime.Object, kind, reason, actio
 	r.poster.putOnce(event)
 }
 
-// joins takes an event of a pod on its way, and says whether it was one.
+// joins records an event of an unbound pod; it returns false for any other event.
 func (r *Recorder) joins(pod *v1.Pod, about v1.ObjectReference, reason, action, note string) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +146,7 @@ func (r *Recorder) joins(pod *v1.Pod, about v1.ObjectReference, reason, action, 
 		r.poster.put(r.event(about, v1.EventTypeNormal, "Scheduled", "Binding", known.bound(note)))
 		r.end(pod.UID)
 	case reason == "TaskCompleted":
-		// The phase of the pod says so, or it is gone.
+		// The pod has ended, or no longer exists.
 		r.end(pod.UID)
 	default:
 		return false
@@ -154,7 +154,7 @@ func (r *Recorder) joins(pod *v1.Pod, about v1.ObjectReference, reason, action, 
 	return true
 }
 
-// begin knows a pod from now on, unless there are too many. The lock is held.
+// begin tracks a pod, unless there are too many. The lock is held.
 func (r *Recorder) begin(pod *v1.Pod, about v1.ObjectReference) *way {
 	if len(r.going) >= pods {
 		return nil
@@ -167,13 +167,13 @@ func (r *Recorder) begin(pod *v1.Pod, about v1.ObjectReference) *way {
 	return begun
 }
 
-// end forgets a pod. The lock is held.
+// end stops tracking a pod. The lock is held.
 func (r *Recorder) end(uid types.UID) {
 	delete(r.going, uid)
 	r.waits.Drop(uid)
 }
 
-// bound is what there is to say of a pod at its end, besides the last note of the shim.
+// bound returns the note for a bound pod: its node, time in the queue and task group, or if unknown the shim's note.
 func (w *way) bound(note string) string {
 	if w == nil || w.assigned == "" {
 		return note
@@ -185,7 +185,7 @@ func (w *way) bound(note string) string {
 	return text
 }
 
-// look says why a pod waits, if it is another reason than the last time.
+// look posts the reason why a pod waits, if it differs from the last one.
 func (r *Recorder) look(ctx context.Context, uid types.UID) {
 	r.mu.Lock()
 	known := r.going[uid]
@@ -196,7 +196,7 @@ func (r *Recorder) look(ctx context.Context, uid types.UID) {
 	application := known.application
 	reason := Reason{Code: known.waits, Text: known.waits}
 	r.mu.Unlock()
-	// The shim is asked without the lock: it calls Eventf with locks of its own.
+	// The shim is called without the lock, because it calls Eventf with its own locks.
 	if r.options.Waits != nil && !r.options.Waits(application, string(uid)) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -18,13 +18,13 @@ import (
 )
 
 const (
-	// firstAgain is after how long a pod is placed again, doubled with each time up to lastAgain.
+	// firstAgain is the delay before a pod is placed again, which doubles with each failure up to lastAgain.
 	firstAgain = time.Second
 	lastAgain  = time.Minute
 )
 
-// again places pods again whose placing has failed: which could not be bound, for instance. The shim by
-// itself gives their room back, and forgets them until it starts anew.
+// again places pods again after a failure, for instance of the bind. The shim itself only frees their resources, and
+// ignores them until its next start.
 type again struct {
 	shim *Shim
 	work *due.Work[types.UID]
@@ -33,18 +33,18 @@ type again struct {
 	failed map[types.UID]*failure
 }
 
-// failure is a pod whose placing has failed, so many times.
+// failure is a pod that could not be placed, with the number of failures.
 type failure struct {
 	application, namespace, name string
 	times                        int
-	given                        *v1.Pod // to the shim again, and not read since
+	given                        *v1.Pod // passed to the shim again, and not read since
 }
 
 func newAgain(shim *Shim) *again {
 	return &again{shim: shim, work: due.New[types.UID](), failed: map[types.UID]*failure{}}
 }
 
-// taskEvents looks which pods fail, and which have come to their end.
+// taskEvents observes which pods fail, and which have ended.
 func (a *again) taskEvents(handle func(any)) func(any) {
 	return func(obj any) {
 		event, ok := obj.(events.TaskEvent)
@@ -64,7 +64,7 @@ func (a *again) taskEvents(handle func(any)) func(any) {
 	}
 }
 
-// failing handles the failure of a pod. One that the scheduler has rejected is not placed again.
+// failing handles the failure of a pod. A pod that the scheduler has rejected is not placed again.
 func (a *again) failing(event events.TaskEvent, handle func()) {
 	var task *cache.Task
 	if application := a.shim.context.GetApplication(event.GetApplicationID()); application != nil {
@@ -81,8 +81,8 @@ func (a *again) failing(event events.TaskEvent, handle func()) {
 		return
 	}
 	pod := task.GetTaskPod()
-	// The shim's cache has the pod on the node that it was assumed on, and would give that node to whatever is
-	// told of the pod next.
+	// The shim's cache has the pod on its assumed node, and would set that node in the next update of the
+	// pod.
 	a.shim.context.GetSchedulerCache().RemovePod(pod)
 	a.later(pod, event.GetApplicationID())
 }
@@ -110,7 +110,7 @@ func (a *again) forget(uid types.UID) {
 	}
 }
 
-// place gives a pod to the shim as if it were new, as the API server has it now.
+// place passes the pod's present state in the API server to the shim, as if the pod were new.
 func (a *again) place(uid types.UID) {
 	known, given := a.takeGiven(uid)
 	if known == nil {
@@ -123,7 +123,7 @@ func (a *again) place(uid types.UID) {
 		slog.Warn("a pod that was not bound cannot be read", "pod", known.namespace+"/"+known.name, "error", err)
 		a.work.Put(uid, time.Now().Add(firstAgain))
 	case given != nil:
-		// Its end may have been told before the shim knew it again.
+		// The end of the pod may have been reported before the shim had it again.
 		if pod == nil {
 			a.shim.context.DeletePod(given)
 		}
@@ -142,7 +142,7 @@ func (a *again) place(uid types.UID) {
 	}
 }
 
-// takeGiven returns a pod that has failed, and what was given to the shim again and not read since.
+// takeGiven returns a failed pod, and the pod that was passed to the shim again and not read since; nil for none.
 func (a *again) takeGiven(uid types.UID) (*failure, *v1.Pod) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -161,7 +161,7 @@ func (a *again) give(known *failure, pod *v1.Pod) {
 	known.given = pod
 }
 
-// read returns the pod as the API server has it; nil if it has ended.
+// read reads the pod from the API server; nil if it has ended.
 func (a *again) read(uid types.UID, known *failure) (*v1.Pod, error) {
 	pod, err := a.shim.provider.GetAPIs().KubeClient.Get(known.namespace, known.name)
 	switch {
@@ -173,7 +173,7 @@ func (a *again) read(uid types.UID, known *failure) (*v1.Pod, error) {
 	return pod, err
 }
 
-// hasFailed says whether the pods of an application are not to run any more.
+// hasFailed returns whether an application has failed, so that its pods must no longer run.
 func (a *again) hasFailed(application string) bool {
 	known := a.shim.context.GetApplication(application)
 	if known == nil {

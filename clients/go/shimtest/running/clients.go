@@ -26,14 +26,14 @@ import (
 )
 
 const (
-	// quietTime is for how long there are no binds and changes of status before an event is posted.
+	// quietTime is the time without binds and status changes after which events are posted.
 	quietTime = 200 * time.Millisecond
-	// eventDelay is after how long it is posted all the same, with no more than bindsBeforeEvents of them under way.
+	// eventDelay is the delay after which an event is posted with up to bindsBeforeEvents such calls running.
 	eventDelay        = 10 * time.Second
 	bindsBeforeEvents = 16
 )
 
-// Clients are those of one cluster, with one watch for each kind of object.
+// Clients has the clients of one cluster, with one watch for each kind of object.
 type Clients struct {
 	// Informers are started by the shim.
 	Informers informers.SharedInformerFactory
@@ -42,7 +42,7 @@ type Clients struct {
 	set       kubernetes.Interface
 }
 
-// Reach makes the clients of the cluster that the shim's configuration names. Nothing is sent yet.
+// Reach creates the clients of the cluster in the shim's configuration. It sends nothing.
 func Reach() (*Clients, error) {
 	settings := conf.GetSchedulerConf()
 	config, err := apicalls.Config(settings.KubeConfig, float32(settings.KubeQPS), settings.KubeBurst)
@@ -57,7 +57,7 @@ func Reach() (*Clients, error) {
 	return &Clients{Informers: factory, settings: settings, config: config, set: set}, nil
 }
 
-// withoutManagers leaves out who has set which field of an object: a third of a pod, which nobody here reads.
+// withoutManagers removes the managed fields of an object: a third of a pod, which nothing here reads.
 func withoutManagers(obj any) (any, error) {
 	if known, err := meta.Accessor(obj); err == nil {
 		known.SetManagedFields(nil)
@@ -65,7 +65,7 @@ func withoutManagers(obj any) (any, error) {
 	return obj, nil
 }
 
-// Provider is what the shim calls the cluster and its scheduler by, and the client of pods in it.
+// Provider returns the shim's access to the cluster and its scheduler, and the client for pods.
 func (c *Clients) Provider(scheduler api.SchedulerAPI) (client.APIProvider, *apicalls.Client) {
 	provider := client.NewAPIFactory(scheduler, c.Informers, c.settings, false)
 	apis := provider.GetAPIs()
@@ -74,8 +74,8 @@ func (c *Clients) Provider(scheduler api.SchedulerAPI) (client.APIProvider, *api
 	return provider, pods
 }
 
-// Record has the events of the shim posted while the context lasts, behind the binds of its pods: those on the way of a
-// pod joined into one, and why a pod waits by the reason that the explainer finds.
+// Record posts the events of the shim until the context ends, after the binds of its pods. The events of a pod until it
+// is bound are joined into one, and the reason why a pod waits is from the explainer.
 func (c *Clients) Record(ctx context.Context, pods *apicalls.Client, explainer *recording.Explainer, shim *Shim) error {
 	set, err := c.forEvents()
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *Clients) Record(ctx context.Context, pods *apicalls.Client, explainer *
 	return nil
 }
 
-// RecordAll has all events of the shim posted as they come, as the published one does.
+// RecordAll posts all events of the shim at once, like the published shim.
 func (c *Clients) RecordAll(ctx context.Context) error {
 	set, err := c.forEvents()
 	if err != nil {
@@ -114,7 +114,7 @@ func (c *Clients) RecordAll(ctx context.Context) error {
 	return nil
 }
 
-// forEvents is a clientset with a limit of requests of its own, so that binds do not wait for events.
+// forEvents returns a clientset with its own rate limit, so that binds do not wait for events.
 func (c *Clients) forEvents() (kubernetes.Interface, error) {
 	set, err := kubernetes.NewForConfig(c.config)
 	if err != nil {

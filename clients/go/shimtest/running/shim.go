@@ -1,5 +1,5 @@
-// Package running puts the published Kubernetes shim together so that it is quick: new pods wake it, and pods
-// that could not be bound are placed again.
+// Package running assembles the published Kubernetes shim so that it reacts quickly: new pods wake it, and pods that
+// could not be bound are placed again.
 package running
 
 import (
@@ -20,8 +20,8 @@ import (
 	"github.com/apache/yunikorn-scheduler-interface/lib/go/si"
 )
 
-// Shim is one life of the shim. There is one in a process, as the published one has a dispatcher and a
-// configuration for the whole process.
+// Shim is one run of the shim. A process can have only one, because the published shim has a global dispatcher and
+// configuration.
 type Shim struct {
 	provider     client.APIProvider
 	context      *cache.Context
@@ -31,8 +31,7 @@ type Shim struct {
 	stop         context.CancelFunc
 }
 
-// New makes a shim with its clients, and with the config maps that it begins with. It must be made before the clients
-// are started.
+// New creates a shim with its clients and its initial config maps. It must be called before the clients are started.
 func New(provider client.APIProvider, configMaps []*v1.ConfigMap) *Shim {
 	s := &Shim{stop: func() {}}
 	s.provider = waking{provider, s.told}
@@ -46,7 +45,7 @@ func New(provider client.APIProvider, configMaps []*v1.ConfigMap) *Shim {
 	return s
 }
 
-// interval is 0 if the config maps do not say how often the shim looks for new pods.
+// interval returns the configured time between two scans for new pods; 0 if the config maps do not set it.
 func interval(configMaps []*v1.ConfigMap) time.Duration {
 	if conf.FlattenConfigMaps(configMaps)[conf.CMSvcSchedulingInterval] == "" {
 		return 0
@@ -54,12 +53,12 @@ func interval(configMaps []*v1.ConfigMap) time.Duration {
 	return conf.GetSchedulerConf().GetSchedulingInterval()
 }
 
-// Context has what the shim knows.
+// Context returns the shim's context, with its cache.
 func (s *Shim) Context() *cache.Context { return s.context }
 
-// Start registers the shim with its scheduler, tells it the cluster, and goes on until Stop.
+// Start registers the shim with its scheduler, sends the state of the cluster, and starts the work, until Stop.
 func (s *Shim) Start() error {
-	// The dispatcher comes first, because the answers of the scheduler go through it.
+	// The dispatcher is started first, because it handles the answers of the scheduler.
 	dispatcher.Start()
 	s.placeholders.Start()
 	s.provider.Start()
@@ -69,7 +68,7 @@ func (s *Shim) Start() error {
 	if err := s.context.InitializeState(); err != nil {
 		return fmt.Errorf("the shim cannot tell the cluster: %w", err)
 	}
-	// The published shim says the same, and what starts it may wait for that.
+	// The published shim logs the same message, for which its parent process may wait.
 	log.Log(log.ShimScheduler).Info("scheduler state initialized")
 	ctx, stop := context.WithCancel(context.Background())
 	s.stop = stop
@@ -94,7 +93,7 @@ func (s *Shim) register() error {
 	return err
 }
 
-// Work gives applications their turns, and places pods again, until the context ends.
+// Work runs the turns of applications, and places failed pods again, until the context ends.
 func (s *Shim) Work(ctx context.Context) {
 	var both sync.WaitGroup
 	both.Go(func() { s.turns.Run(ctx) })
@@ -102,7 +101,7 @@ func (s *Shim) Work(ctx context.Context) {
 	both.Wait()
 }
 
-// waits says whether a pod is still to be placed.
+// waits returns whether a pod has yet to be placed.
 func (s *Shim) waits(application, key string) bool {
 	known := s.context.GetApplication(application)
 	if known == nil {
@@ -112,7 +111,7 @@ func (s *Shim) waits(application, key string) bool {
 	return task != nil && !slices.Contains(states.Terminated, task.GetTaskState())
 }
 
-// Stop ends a shim that has started. The scheduler is not told.
+// Stop ends a started shim, without notifying the scheduler.
 func (s *Shim) Stop() {
 	s.stop()
 	dispatcher.Stop()

@@ -9,19 +9,19 @@ import (
 )
 
 const (
-	// scanInterval is how often all applications have their turn, whether or not something woke them.
+	// scanInterval is the time between two scans, which are turns of all applications.
 	scanInterval = time.Second
-	// scanRest is how many times as long as a scan took the next one is waited for at the least, so that a
-	// large idle cluster costs a hundredth of a processor.
+	// scanRest is the minimum pause after a scan as a multiple of its duration, so that a large idle cluster costs
+	// a hundredth of a processor.
 	scanRest = 100
-	// turnRest is the same for the turns of one application. A turn looks at all pods of the application.
+	// turnRest is the same for the turns of one application, each of which examines all its pods.
 	turnRest = 4
-	// all is the key of a scan. No application has it.
+	// all is the key of a scan, which is no application id.
 	all = ""
 )
 
-// Turns says when which application has its turn: at once when it is woken, but so that the turns of one
-// application take a fifth of a processor at the most, and at the latest with the next scan.
+// Turns schedules the turns of applications: at once after a wake, but so that the turns of one application take at
+// most a fifth of a processor, and at the latest with the next scan.
 type Turns struct {
 	work  *due.Work[string]
 	turn  func(application string)
@@ -29,30 +29,30 @@ type Turns struct {
 	fixed time.Duration
 
 	mu    sync.Mutex
-	rests map[string]time.Time // until when applications rest that had a turn lately
+	rests map[string]time.Time // the end of the pause after an application's last turn
 }
 
-// NewTurns has what a turn does, and what a scan of all applications does. A fixed interval other than 0 is
-// that of scans, and nothing is woken then.
+// NewTurns returns Turns with the functions for a turn and for a scan. With a fixed interval other than 0 there are
+// only scans, at this interval.
 func NewTurns(turn func(application string), scan func(), fixed time.Duration) *Turns {
 	return &Turns{work: due.New[string](), turn: turn, scan: scan, fixed: fixed, rests: map[string]time.Time{}}
 }
 
-// Wake gives an application a turn soon. Wakes before that turn are joined.
+// Wake schedules a turn of an application. Further wakes before that turn have no effect.
 func (t *Turns) Wake(application string) {
 	if t.fixed == 0 && application != all {
 		t.work.Put(application, t.rested(application))
 	}
 }
 
-// rested is when an application may have its next turn.
+// rested returns the time from which an application may have its next turn.
 func (t *Turns) rested(application string) time.Time {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.rests[application]
 }
 
-// Run gives turns until the context ends, one after the other.
+// Run runs turns until the context ends, one after another.
 func (t *Turns) Run(ctx context.Context) {
 	t.work.Put(all, time.Now())
 	t.work.Run(ctx, func(application string) {
@@ -62,7 +62,7 @@ func (t *Turns) Run(ctx context.Context) {
 			t.afterScan(begin, time.Now())
 			return
 		}
-		// It may have been woken in the middle of its last turn, when the end of that was not known.
+		// It may have been woken during its last turn, before the end of the turn was known.
 		if rested := t.rested(application); rested.After(begin) {
 			t.work.Put(application, rested)
 			return

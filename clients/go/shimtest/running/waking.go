@@ -12,13 +12,13 @@ import (
 	"github.com/apache/yunikorn-k8shim/pkg/dispatcher"
 )
 
-// waking is an APIProvider that tells of each pod that the shim was told of, and whether it came with a node.
+// waking is an APIProvider that reports each pod that the shim has received, and whether it had a node.
 type waking struct {
 	client.APIProvider
 	told func(pod *v1.Pod, isAssigned bool)
 }
 
-// AddEventHandler registers the shim's handlers, and those of pods so that the telling follows them.
+// AddEventHandler registers the shim's handlers; after those of pods, it reports the pod.
 func (w waking) AddEventHandler(handlers *client.ResourceEventHandlers) error {
 	if handlers.Type != client.PodInformerHandlers {
 		return w.APIProvider.AddEventHandler(handlers)
@@ -35,7 +35,7 @@ func (w waking) AddEventHandler(handlers *client.ResourceEventHandlers) error {
 
 func (w waking) tell(obj any, handle func()) {
 	pod, isPod := obj.(*v1.Pod)
-	// The shim writes a node that it assumes into the pod.
+	// The shim later sets the assumed node in the pod.
 	isAssigned := isPod && pod.Spec.NodeName != ""
 	handle()
 	if isPod {
@@ -43,8 +43,8 @@ func (w waking) tell(obj any, handle func()) {
 	}
 }
 
-// told wakes the application of a pod that has yet to be asked for. A pod that is asked for and has a node by
-// another hand, or by a bind that took too long, is told to the scheduler anew, as what it is.
+// told wakes the application of a pod without an ask. If a pod with an ask was bound by another program, or by a bind
+// that took too long, it is sent to the scheduler again, as an allocation.
 func (s *Shim) told(pod *v1.Pod, isAssigned bool) {
 	id := utils.GetApplicationIDFromPod(pod)
 	if id == "" {
@@ -63,14 +63,14 @@ func (s *Shim) told(pod *v1.Pod, isAssigned bool) {
 	case state == states.New:
 		s.turns.Wake(id)
 	case state == states.Failed && isAssigned:
-		// A bind that was given up has been carried out: there is nothing to wait for.
+		// A bind that had failed for the shim was carried out, so the pod is handled now.
 		s.again.work.Put(pod.UID, time.Now())
 	case state == states.Scheduling && isAssigned && !utils.IsPodTerminated(pod):
 		dispatcher.Dispatch(cache.NewFailTaskEvent(id, string(pod.UID), "it has a node already: "+pod.Spec.NodeName))
 	}
 }
 
-// applicationEvents wakes an application whose state an event has changed.
+// applicationEvents wakes an application when an event has changed its state.
 func (s *Shim) applicationEvents(handle func(any)) func(any) {
 	return func(obj any) {
 		event, ok := obj.(events.ApplicationEvent)
@@ -91,22 +91,22 @@ func (s *Shim) applicationEvents(handle func(any)) func(any) {
 	}
 }
 
-// turn is that of one application.
+// turn runs a turn of one application.
 func (s *Shim) turn(id string) {
 	if application := s.context.GetApplication(id); application != nil {
 		s.schedule(application)
 	}
 }
 
-// scan is a turn of all applications.
+// scan runs a turn of all applications.
 func (s *Shim) scan() {
 	for _, application := range s.context.GetAllApplications() {
 		s.schedule(application)
 	}
 }
 
-// schedule has an application ask for its new pods, or take the next step of its own. One that has failed is
-// forgotten with its last pod.
+// schedule lets an application ask for its new pods, or take its next step. A failed application is removed after
+// its last pod.
 func (s *Shim) schedule(application *cache.Application) {
 	if application.GetApplicationState() != cache.ApplicationStates().Failed {
 		application.Schedule()

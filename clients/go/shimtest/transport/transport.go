@@ -1,4 +1,4 @@
-// Package transport reads from the environment how the shim is to talk to the server.
+// Package transport reads the configuration of the connection to the server from the environment.
 package transport
 
 import (
@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// The environment variables whose values are names of files in PEM.
+// The environment variables with the paths of PEM files.
 const (
 	authorityFile   = "LICORNE_CA"
 	certificateFile = "LICORNE_CERT"
 	keyFile         = "LICORNE_KEY"
 )
 
-// joinWindow is the environment variable with the time for which items wait for others.
+// joinWindow is the environment variable for Options.JoinWindow.
 const joinWindow = "LICORNE_JOIN_WINDOW"
 
-// JoinWindow is nil, which means the usual one, if the variable is not set. The error names it.
+// JoinWindow returns the join window; nil, for the default, if the variable is not set. An error names the variable.
 func JoinWindow() (*time.Duration, error) {
 	text := os.Getenv(joinWindow)
 	if text == "" {
@@ -33,9 +33,9 @@ func JoinWindow() (*time.Duration, error) {
 	return &window, nil
 }
 
-// TLS is nil, which means plain text, if none of the variables is set. A set of which a part is missing
-// is an error that names it. The authority is read once. The certificate and the key are read for every
-// connection, so that they can be replaced while the shim runs.
+// TLS returns the configuration of TLS; nil, for no TLS, if none of the variables is set. If the certificate or the key
+// is missing, the error names it. The authority is read once. Certificate and key are read for every connection, so
+// that they can be replaced while the shim runs.
 func TLS() (*tls.Config, error) {
 	authority, certificate, key := os.Getenv(authorityFile), os.Getenv(certificateFile), os.Getenv(keyFile)
 	switch {
@@ -66,7 +66,7 @@ func TLS() (*tls.Config, error) {
 		}
 		return &pair, nil
 	}
-	// What is wrong with the files is told at the start, too.
+	// Errors in the files are also reported at the start.
 	if _, err := config.GetClientCertificate(nil); err != nil {
 		return nil, err
 	}

@@ -82,20 +82,20 @@ class GetConfigurationResponse(_message.Message):
     checksum: _builtins.str
     """Upper-case hex SHA-256 of the text."""
     revision: _builtins.int
-    """Rises by one with each configuration that comes into force for the RM; the first is 1."""
+    """Number of the revision: rises by one with each configuration of the RM, from 1."""
     source: _builtins.str
-    """Who brought it: "registration", "rm", "operator", "file", "built-in" or "rollback"."""
+    """Source of the revision: "registration", "rm", "operator", "file", "built-in" or "rollback"."""
     time: _builtins.int
-    """When it came into force, in nanoseconds since 1970."""
+    """Time of the revision, in nanoseconds since 1970."""
     by: _builtins.str
-    """Who applied it, and why."""
+    """Caller that applied it, and reason."""
     comment: _builtins.str
     instead_of: _builtins.int
-    """The applied revision in whose place it came into force, because that could not be used any more
-    when the RM registered; the comment says why. 0 for none.
+    """The applied revision that this one replaced because it was no longer valid when the RM registered; the
+    comment has the reason. 0 for none.
     """
     registered: _builtins.bool
-    """Whether the RM is registered now. If not, this comes into force when it registers."""
+    """True if the RM is registered. Otherwise the revision comes into force when it registers."""
     @_builtins.property
     def extra_config(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
@@ -131,9 +131,9 @@ class ValidateConfigurationRequest(_message.Message):
     COMPARE_RM_ID_FIELD_NUMBER: _builtins.int
     config: _builtins.str
     strict: _builtins.bool
-    """Also refuse what otherwise gives a warning."""
+    """True to treat warnings as problems."""
     compare_rm_id: _builtins.str
-    """An RM: `changes` has the difference from the configuration in force for it."""
+    """The RM with whose configuration in force the text is compared; empty for no comparison."""
     def __init__(
         self,
         *,
@@ -163,19 +163,19 @@ class ValidateConfigurationResponse(_message.Message):
     CHANGE_COUNT_FIELD_NUMBER: _builtins.int
     allowed: _builtins.bool
     reason: _builtins.str
-    """All problems, a line each; empty when allowed."""
+    """All problems, one per line; empty if allowed."""
     checksum: _builtins.str
     compared: _builtins.bool
-    """Whether there was a comparison: an RM was named, and both texts are valid."""
+    """True if the texts were compared: an RM is named, and both texts are valid."""
     change_count: _builtins.int
-    """How many there are in all."""
+    """Number of all differences."""
     @_builtins.property
     def problems(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationProblem]: ...
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ConfigurationChange]:
-        """Partitions and queues that differ. The list ends at 1,000 entries, or at 1 MiB."""
+        """Partitions and queues that differ; at most 1,000 entries or 1 MiB."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ Global___ValidateConfigurationResponse: _TypeAlias = ValidateConfigurationRespon
 
 @_typing.final
 class ConfigurationChange(_message.Message):
-    """A partition or queue that one of two configurations has, or both with different values."""
+    """A partition or queue that only one of two configurations has, or both with different values."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -207,12 +207,12 @@ class ConfigurationChange(_message.Message):
     CHANGE_FIELD_NUMBER: _builtins.int
     VALUES_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """"partition default", "queue root.a"; "queue [default]root.a" where there are several partitions."""
+    """"partition default", "queue root.a", or with several partitions "queue [default]root.a"."""
     change: _builtins.str
     """"added", "removed" or "changed"."""
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedValue]:
-        """By name: "max", "submit acl", "placement rule 1", …; empty texts for no value."""
+        """The changed values by name: "max", "submit acl", "placement rule 1", …; an empty text means no value."""
 
     def __init__(
         self,
@@ -231,7 +231,7 @@ Global___ConfigurationChange: _TypeAlias = ConfigurationChange  # noqa: Y015
 
 @_typing.final
 class ConfigurationProblem(_message.Message):
-    """One thing wrong. Line and column count from 1; 0 where no place is to blame."""
+    """One problem. Line and column count from 1; they are 0 if the problem has no position."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -261,7 +261,7 @@ Global___ConfigurationProblem: _TypeAlias = ConfigurationProblem  # noqa: Y015
 
 @_typing.final
 class UpdateConfigurationRequest(_message.Message):
-    """A configuration that is refused is the error INVALID_ARGUMENT, its problems in the error's details."""
+    """For a refused configuration the error is INVALID_ARGUMENT, with the problems in its details."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -295,12 +295,11 @@ class UpdateConfigurationRequest(_message.Message):
     policy_group: _builtins.str
     config: _builtins.str
     base_revision: _builtins.int
-    """The revision that the change was made from. If another one is in force the error is ABORTED with
-    the reason STALE_REVISION, ErrorInfo's metadata has `revision`, and nothing is touched. 0: whatever
-    is in force is replaced.
+    """The revision on which the change is based. If another one is in force, the error is ABORTED with the
+    reason STALE_REVISION and the metadata `revision`, and nothing is changed. 0 to replace any revision.
     """
     comment: _builtins.str
-    """Why, for the history; 1,024 bytes at most."""
+    """Reason, for the history; at most 1,024 bytes."""
     @_builtins.property
     def extra_config(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     def __init__(
@@ -331,16 +330,16 @@ class UpdateConfigurationResponse(_message.Message):
     PERSISTENT_FIELD_NUMBER: _builtins.int
     REGISTERED_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: the checksum was that of the running configuration and no queue was touched. If an operator
-    applies it, it is a new revision all the same, unless it was applied already.
+    """False if the checksum is that of the configuration in force: no queue was changed. A text that an
+    operator applies is nevertheless a new revision, unless an operator applied it before.
     """
     checksum: _builtins.str
     revision: _builtins.int
-    """The revision that is in force now."""
+    """The revision in force."""
     persistent: _builtins.bool
-    """Whether that is so after a restart of the server as well: it has a state directory."""
+    """True if the revision survives a restart of the server, which then has a state directory."""
     registered: _builtins.bool
-    """Whether the RM is registered now. If not, this comes into force when it registers."""
+    """True if the RM is registered. Otherwise the revision comes into force when it registers."""
     def __init__(
         self,
         *,
@@ -367,11 +366,9 @@ class ListConfigurationsRequest(_message.Message):
     REVISION_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     with_config: _builtins.bool
-    """Whether the texts are wanted. They are left out from the one that would make the answer larger
-    than 4 MiB.
-    """
+    """True to include the texts, as long as the answer does not exceed 4 MiB."""
     revision: _builtins.int
-    """Only this revision; 0 for all that are kept."""
+    """Only this revision; 0 for all retained revisions."""
     def __init__(
         self,
         *,
@@ -446,14 +443,14 @@ class ConfigurationRevision(_message.Message):
     """As in GetConfigurationResponse."""
     time: _builtins.int
     by: _builtins.str
-    """Who applied it: the name in a certificate, of a token, or the address."""
+    """Caller that applied it: the name of its certificate or token, or its address."""
     comment: _builtins.str
     config: _builtins.str
     instead_of: _builtins.int
     """As in GetConfigurationResponse."""
     @_builtins.property
     def extra_config(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The extra configuration that was in force with it; it comes with the text."""
+        """The extra configuration that was in force with the text; included only with it."""
 
     def __init__(
         self,
@@ -486,7 +483,7 @@ class RollBackConfigurationRequest(_message.Message):
     COMMENT_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     revision: _builtins.int
-    """The revision whose text is wanted; 0 for the one before the one in force."""
+    """The revision to apply; 0 for the one before the revision in force."""
     base_revision: _builtins.int
     """As in UpdateConfigurationRequest."""
     comment: _builtins.str
@@ -564,15 +561,15 @@ class GetBudgetsResponse(_message.Message):
     BY_FIELD_NUMBER: _builtins.int
     COMMENT_FIELD_NUMBER: _builtins.int
     budgets: _builtins.str
-    """The YAML text in force; empty if there never were budgets."""
+    """The YAML text in force; empty if no budgets were ever set."""
     revision: _builtins.int
-    """Rises by one with each change; 0 if there never were budgets."""
+    """Rises by one with each change; 0 if no budgets were ever set."""
     source: _builtins.str
-    """Who brought it: "operator" or "file"."""
+    """Source of the text: "operator" or "file"."""
     time: _builtins.int
-    """When it came into force, in nanoseconds since 1970."""
+    """Time of the last change, in nanoseconds since 1970."""
     by: _builtins.str
-    """Who applied it, and why."""
+    """Caller that applied it, and reason."""
     comment: _builtins.str
     def __init__(
         self,
@@ -594,7 +591,7 @@ Global___GetBudgetsResponse: _TypeAlias = GetBudgetsResponse  # noqa: Y015
 
 @_typing.final
 class UpdateBudgetsRequest(_message.Message):
-    """Budgets that are refused are the error INVALID_ARGUMENT, their problems in the error's details."""
+    """For refused budgets the error is INVALID_ARGUMENT, with the problems in its details."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -629,7 +626,7 @@ class UpdateBudgetsResponse(_message.Message):
     PERSISTENT_FIELD_NUMBER: _builtins.int
     WARNINGS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: the text was in force already."""
+    """False if the text is already in force."""
     revision: _builtins.int
     persistent: _builtins.bool
     """As in UpdateConfigurationResponse."""
@@ -659,7 +656,7 @@ class ReleaseBudgetRequest(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     message: _builtins.str
-    """Why, for the audit log; 1,024 bytes at most."""
+    """Reason, for the audit log; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -680,7 +677,7 @@ class ReleaseBudgetResponse(_message.Message):
 
     BUDGETS_FIELD_NUMBER: _builtins.int
     budgets: _builtins.int
-    """Budgets of which the RM held something."""
+    """Number of budgets of which the RM held a part."""
     def __init__(
         self,
         *,
@@ -696,15 +693,15 @@ Global___ReleaseBudgetResponse: _TypeAlias = ReleaseBudgetResponse  # noqa: Y015
 
 @_typing.final
 class ReloadConfigurationRequest(_message.Message):
-    """A file that cannot be used is the error INVALID_ARGUMENT, and no RM is touched. Without `--config` the
-    error is FAILED_PRECONDITION with the reason NO_CONFIGURATION_FILE.
+    """For an invalid file the error is INVALID_ARGUMENT, and no RM is changed. Without `--config` it is
+    FAILED_PRECONDITION with the reason NO_CONFIGURATION_FILE.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
 
     MESSAGE_FIELD_NUMBER: _builtins.int
     message: _builtins.str
-    """Why, for the audit log; 1,024 bytes at most."""
+    """Reason, for the audit log; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -728,11 +725,11 @@ class ReloadConfigurationResponse(_message.Message):
     BUDGETS_CHANGED_FIELD_NUMBER: _builtins.int
     MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: the file has not changed."""
+    """False if the file has not changed."""
     checksum: _builtins.str
     budgets_changed: _builtins.bool
-    """Whether the `--budgets` file brought other budgets. It is read with the `--config` file, and alone
-    where there is none.
+    """True if the `--budgets` file has changed. It is read with the `--config` file, or alone if there is no
+    `--config`.
     """
     @_builtins.property
     def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReloadedRm]:
@@ -740,7 +737,7 @@ class ReloadConfigurationResponse(_message.Message):
 
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that did not answer in time, by their names: the answer lacks their part."""
+        """Names of members that did not answer in time: the answer lacks their part."""
 
     def __init__(
         self,
@@ -771,7 +768,7 @@ class ReloadedRm(_message.Message):
     changed: _builtins.bool
     revision: _builtins.int
     refusal: _builtins.str
-    """Why the RM keeps its former configuration; empty if it does not."""
+    """The reason why the RM keeps its former configuration; empty if it does not."""
     def __init__(
         self,
         *,
@@ -816,7 +813,7 @@ Global___PlanConfigurationRequest: _TypeAlias = PlanConfigurationRequest  # noqa
 
 @_typing.final
 class PlanConfigurationResponse(_message.Message):
-    """Lists end at 1,000 entries; the counts are of all."""
+    """Each list has at most 1,000 entries; `counts` counts all."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -835,15 +832,15 @@ class PlanConfigurationResponse(_message.Message):
     HORIZON_SECONDS_FIELD_NUMBER: _builtins.int
     HOLDS_FIELD_NUMBER: _builtins.int
     base_revision: _builtins.int
-    """The revision that the plan was made from."""
+    """The revision on which the plan is based."""
     checksum: _builtins.str
     changed: _builtins.bool
-    """False: the configuration is that in force."""
+    """False if the configuration is already in force."""
     complete: _builtins.bool
-    """Whether all immediate effects are included. False if there were too many to compute."""
+    """True if all effects up to the horizon are included, false if there are too many to compute."""
     horizon_seconds: _builtins.float
-    """How many seconds the plan looks ahead: as long as delays of preemption make asks and queues wait,
-    3,600 at most.
+    """Number of seconds that the plan looks ahead: as long as preemption delays let asks and queues wait, at
+    most 3,600.
     """
     @_builtins.property
     def warnings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
@@ -855,24 +852,24 @@ class PlanConfigurationResponse(_message.Message):
 
     @_builtins.property
     def placed(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
-        """Asks that wait now and would be allocated."""
+        """Waiting asks that would be placed."""
 
     @_builtins.property
     def blocked(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
-        """Asks that a check would stop that does not stop them now."""
+        """Asks that a check would block that does not block them now."""
 
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedVictim]: ...
     @_builtins.property
     def defaults(self) -> _containers.RepeatedCompositeFieldContainer[Global___DefaultedValue]:
-        """Values that the text does not give."""
+        """Values in force that the text does not specify."""
 
     @_builtins.property
     def counts(self) -> Global___PlanCounts: ...
     @_builtins.property
     def holds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why nothing is scheduled for the RM at present, as in Rm. The plan is not complete then: it has none
-        of the effects after the end of these holds.
+        """The reasons why nothing is scheduled for the RM now, as in Partition. The plan is then incomplete: it
+        lacks the effects after the end of these holds.
         """
 
     def __init__(
@@ -922,14 +919,12 @@ class PlanCounts(_message.Message):
     victims: _builtins.int
     defaults: _builtins.int
     queues_draining: _builtins.int
-    """Of the queues: those that would drain, and those that would have more above their maximum than
-    they have now.
-    """
+    """Number of queues that would drain, and of those that would exceed their maximum by more than now."""
     queues_over_max: _builtins.int
     newly_exceeded: _builtins.int
-    """Of the exceeded limits: those that would be exceeded by more than now."""
+    """Number of exceeded limits that would be exceeded by more than now."""
     newly_blocked: _builtins.int
-    """Of the blocked asks: those that no check stops now."""
+    """Number of blocked asks that no check blocks now."""
     def __init__(
         self,
         *,
@@ -1012,15 +1007,15 @@ class PlannedQueue(_message.Message):
     applications: _builtins.int
     @_builtins.property
     def values(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedValue]:
-        """The changed values, by name: "max", "guaranteed", "property priority.offset", …; before and after."""
+        """The changed values by name ("max", "guaranteed", "property priority.offset", …), before and after."""
 
     @_builtins.property
     def over_max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What it has allocated beyond its new maximum."""
+        """Allocated amounts above the new maximum."""
 
     @_builtins.property
     def over_max_before(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What it has allocated beyond its maximum now."""
+        """Allocated amounts above the present maximum."""
 
     def __init__(
         self,
@@ -1122,13 +1117,13 @@ class ExceededLimit(_message.Message):
     partition: _builtins.str
     queue: _builtins.str
     user: _builtins.str
-    """One of them is set."""
+    """Either `user` or `group` is set."""
     group: _builtins.str
     applications: _builtins.int
     max_applications: _builtins.int
     """0 for no limit."""
     already: _builtins.bool
-    """Whether it is exceeded now as well, by at least as much."""
+    """True if the limit is already exceeded by at least as much."""
     @_builtins.property
     def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -1193,14 +1188,14 @@ class PlannedAsk(_message.Message):
     allocation_key: _builtins.str
     queue: _builtins.str
     node_id: _builtins.str
-    """The node on which it would be placed; empty for none."""
+    """The node on which the ask would be placed; empty for none."""
     code: _builtins.str
-    """The check that would stop it, as in Explain; empty codes for none."""
+    """Code and message of the check that would block the ask, as in Explain; empty for none."""
     message: _builtins.str
     code_before: _builtins.str
-    """The code of the check that stops it now."""
+    """Code of the check that blocks the ask now; empty for none."""
     seconds: _builtins.float
-    """After how many seconds it would be placed; 0: at once."""
+    """Seconds after which the ask would be placed; 0 for at once."""
     @_builtins.property
     def resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     def __init__(
@@ -1267,10 +1262,10 @@ class PlannedVictim(_message.Message):
     rule: _builtins.str
     """"guarantee", "fair-share", "required-node" or "quota", as in Preemption, or "partition-removed"."""
     for_application_id: _builtins.str
-    """The ask that it would make room for; empty for "quota" and "partition-removed"."""
+    """The ask that would use the resources; empty for "quota" and "partition-removed"."""
     for_allocation_key: _builtins.str
     seconds: _builtins.float
-    """After how many seconds the RM would be asked to stop it; 0: at once."""
+    """Seconds after which the RM would be asked to stop the victim; 0 for at once."""
     @_builtins.property
     def resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     def __init__(
@@ -1310,7 +1305,7 @@ class DefaultedValue(_message.Message):
     name: _builtins.str
     value: _builtins.str
     origin: _builtins.str
-    """Where it comes from: "default", or the path of the queue that it is inherited from."""
+    """Source of the value: "default", or the path of the queue from which it is inherited."""
     def __init__(
         self,
         *,
@@ -1338,16 +1333,16 @@ class PlanSubmissionRequest(_message.Message):
     TEXT_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     text: _builtins.str
-    """Application and asks as a text in YAML or JSON instead, of 2 MiB at most. One that cannot be read is
-    the error INVALID_ARGUMENT, its problems in the error's details.
+    """Instead of both: a text in YAML or JSON with application and asks, at most 2 MiB. For an invalid text the
+    error is INVALID_ARGUMENT, with the problems in its details.
     """
     @_builtins.property
     def application(self) -> _si_pb2.AddApplicationRequest:
-        """As the RM would send it. Its partition is that of the asks as well."""
+        """The application as the RM would send it. Its partition also applies to the asks."""
 
     @_builtins.property
     def asks(self) -> _containers.RepeatedCompositeFieldContainer[_si_pb2.Allocation]:
-        """Its asks; 1,000 at most."""
+        """The asks of the application; at most 1,000."""
 
     def __init__(
         self,
@@ -1381,16 +1376,16 @@ class PlanSubmissionResponse(_message.Message):
     HOLDS_FIELD_NUMBER: _builtins.int
     APPLICATION_ID_FIELD_NUMBER: _builtins.int
     accepted: _builtins.bool
-    """Whether the application would be accepted."""
+    """True if the application would be accepted."""
     rejection: _builtins.str
-    """Why not."""
+    """The reason why it would be rejected; empty if it would be accepted."""
     partition: _builtins.str
-    """The normalized name."""
+    """The normalized name of the partition."""
     queue: _builtins.str
-    """The queue that placement rules choose."""
+    """The queue that placement rules would choose."""
     rule: _builtins.str
-    """The rule that chose it: "fixed", "provided", …; "default" for root.default if no rule gives a queue;
-    empty if the application named it and there are no rules.
+    """The rule that would choose it: "fixed", "provided", …; "default" if none does, for root.default; empty if
+    there are no rules, for the requested queue.
     """
     complete: _builtins.bool
     """As in PlanConfigurationResponse."""
@@ -1398,7 +1393,7 @@ class PlanSubmissionResponse(_message.Message):
     application_id: _builtins.str
     @_builtins.property
     def asks(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedAsk]:
-        """All asks, in order; those that would wait have the code and message of the check that stops them."""
+        """All asks, in order; an ask that would wait has code and message of the check that blocks it."""
 
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___PlannedVictim]:
@@ -1467,17 +1462,17 @@ class PlanStartResponse(_message.Message):
     NOT_TRIED_FIELD_NUMBER: _builtins.int
     ADVICE_FIELD_NUMBER: _builtins.int
     complete: _builtins.bool
-    """False if the time for a trial was over: there may be other changes."""
+    """False if the time limit of the trials was reached: there may be others."""
     not_tried: _builtins.str
-    """Why nothing was tried, as no copy is made now; empty if there were trials."""
+    """The reason why no copy could be made for trials; empty if there were trials."""
     @_builtins.property
     def trials(self) -> _containers.RepeatedCompositeFieldContainer[Global___StartTrial]:
-        """Each lets the ask start by itself; empty if nothing that was tried does."""
+        """Each trial is enough to let the ask start; empty if no trial succeeded."""
 
     @_builtins.property
     def advice(self) -> Global___StartTrial:
-        """What the checks lack, if nothing was tried: not confirmed, as other asks may take it. Its `message` has
-        the present amounts, too.
+        """Without trials: the changes that the checks demand. They are not confirmed, because other asks may use
+        what they free. The `message` also has the present amounts.
         """
 
     def __init__(
@@ -1498,7 +1493,7 @@ Global___PlanStartResponse: _TypeAlias = PlanStartResponse  # noqa: Y015
 
 @_typing.final
 class StartTrial(_message.Message):
-    """Changes with which the ask started on the copy."""
+    """Changes after which the ask started on the copy."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1509,18 +1504,18 @@ class StartTrial(_message.Message):
     STOPPED_FIELD_NUMBER: _builtins.int
     UNASKED_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
-    """The node on which it started; empty for a new one."""
+    """The node on which the ask started; empty for a new node."""
     others: _builtins.int
-    """Asks that started before it."""
+    """Number of asks that started before it."""
     message: _builtins.str
-    """All this in one sentence."""
+    """The trial in one sentence."""
     stopped: _builtins.int
-    """Allocations that are stopped for it: then it does not start at once."""
+    """Number of allocations that have to be stopped for the ask, which then does not start at once."""
     unasked: _builtins.bool
-    """True if its RM, which judges nodes for it, was not asked."""
+    """True if the ask has predicates, about which the RM was not asked."""
     @_builtins.property
     def changes(self) -> _containers.RepeatedCompositeFieldContainer[Global___StartChange]:
-        """In the order of the checks that stopped it; empty if it starts without any."""
+        """The changes in the order of the checks that blocked the ask; empty if it starts without changes."""
 
     def __init__(
         self,
@@ -1592,22 +1587,22 @@ class StartChange(_message.Message):
     COUNT_FIELD_NUMBER: _builtins.int
     BEFORE_FIELD_NUMBER: _builtins.int
     kind: _builtins.str
-    """"maximum": `holder` may have `amounts`. "running": `count` applications may run there. "freed-node":
-    the `count` allocations on node `name`, of size `amounts`, end. "new-node": there is one more node of
-    size `amounts`, otherwise like node `name`. "alone": the `count` other asks of the partition do not wait.
+    """"maximum": the maximum of `holder` is `amounts`. "running": `count` applications may run there.
+    "freed-node": the `count` allocations on node `name` end, which have the size `amounts`. "new-node": one
+    more node of size `amounts`, otherwise like node `name`. "alone": without the `count` other waiting asks.
     """
     holder: _builtins.str
-    """"queue", or "user" or "group" with its `name` in the queue `path`; empty otherwise."""
+    """"queue", or "user" or "group" with this `name`, in the queue `path`; empty for other kinds."""
     name: _builtins.str
     path: _builtins.str
     count: _builtins.int
     @_builtins.property
     def amounts(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """In bytes, milli-cores or counts."""
+        """Amounts in bytes, milli-cores or counts."""
 
     @_builtins.property
     def before(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The present amounts of the maximum, or of node `name` if that is too small."""
+        """The present maximum, or the present capacity of node `name` if that is too small."""
 
     def __init__(
         self,
@@ -1643,7 +1638,7 @@ class SetNodeSchedulableRequest(_message.Message):
     node_id: _builtins.str
     schedulable: _builtins.bool
     message: _builtins.str
-    """Why, for people; 1,024 bytes at most."""
+    """Reason, for people; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -1668,9 +1663,9 @@ class SetNodeSchedulableResponse(_message.Message):
     CHANGED_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: nothing changed."""
+    """False if nothing has changed."""
     allocations: _builtins.int
-    """Allocations on the node, which continue."""
+    """Number of allocations on the node, which run on."""
     def __init__(
         self,
         *,
@@ -1699,11 +1694,11 @@ class DrainNodeRequest(_message.Message):
     """The bare or normalized name; empty for `default`."""
     node_id: _builtins.str
     deadline_seconds: _builtins.int
-    """Seconds until the last allocation is stopped, evenly; 0 for all at once. At most 7 days. Absent:
-    none is stopped, and the drain is over when the last has ended.
+    """Seconds until the last allocation is stopped, at most 7 days; the stops are spread evenly. 0 stops all
+    at once. If absent none is stopped, and the drain ends with the last allocation.
     """
     message: _builtins.str
-    """Why, for people; 1,024 bytes at most."""
+    """Reason, for people; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -1730,8 +1725,8 @@ class DrainNodeResponse(_message.Message):
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     EXEMPT_FIELD_NUMBER: _builtins.int
     allocations: _builtins.int
-    """Allocations that will be stopped, and those that stay: foreign ones, and those of asks that require
-    the node.
+    """Numbers of allocations that will be stopped, and of those that are exempt: foreign allocations, and
+    allocations that require the node.
     """
     exempt: _builtins.int
     def __init__(
@@ -1762,7 +1757,7 @@ class HoldApplicationRequest(_message.Message):
     application_id: _builtins.str
     held: _builtins.bool
     message: _builtins.str
-    """Why, for people; 1,024 bytes at most."""
+    """Reason, for people; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -1788,9 +1783,9 @@ class HoldApplicationResponse(_message.Message):
     ASKS_FIELD_NUMBER: _builtins.int
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: nothing changed."""
+    """False if nothing has changed."""
     asks: _builtins.int
-    """Pending asks, and allocations, which continue."""
+    """Numbers of pending asks, and of allocations, which run on."""
     allocations: _builtins.int
     def __init__(
         self,
@@ -1822,15 +1817,15 @@ class ChangeApplicationRequest(_message.Message):
     partition: _builtins.str
     application_id: _builtins.str
     priority: _builtins.int
-    """The priority of all its asks, later ones included, in place of their own."""
+    """The priority of all its present and later asks, in place of their own; absent for no change."""
     reset_priority: _builtins.bool
-    """Gives each ask its own priority again."""
+    """True to restore the own priority of each ask."""
     queue: _builtins.str
-    """The leaf that it is moved to; empty to leave it. Refused with FAILED_PRECONDITION if the application
-    has allocations, and if the queue would not accept it.
+    """The leaf to which it is moved; empty for no move. The error is FAILED_PRECONDITION if the application has
+    allocations, or if the queue would not accept it.
     """
     message: _builtins.str
-    """Why, for people; 1,024 bytes at most."""
+    """Reason, for people; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -1860,7 +1855,7 @@ class ChangeApplicationResponse(_message.Message):
     QUEUE_FIELD_NUMBER: _builtins.int
     OPERATOR_PRIORITY_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: nothing changed."""
+    """False if nothing has changed."""
     queue: _builtins.str
     operator_priority: _builtins.int
     def __init__(
@@ -1892,7 +1887,7 @@ class StopApplicationRequest(_message.Message):
     partition: _builtins.str
     application_id: _builtins.str
     reason: _builtins.str
-    """Sent to the RM; 1,024 bytes at most."""
+    """Reason that is sent to the RM; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -1916,7 +1911,7 @@ class StopApplicationResponse(_message.Message):
     ALLOCATIONS_FIELD_NUMBER: _builtins.int
     ASKS_FIELD_NUMBER: _builtins.int
     allocations: _builtins.int
-    """Allocations that the RM was asked to stop, and asks that were dropped."""
+    """Numbers of allocations that the RM was asked to stop, and of dropped asks."""
     asks: _builtins.int
     def __init__(
         self,
@@ -1946,7 +1941,7 @@ class SetQueueStoppedRequest(_message.Message):
     queue: _builtins.str
     stopped: _builtins.bool
     message: _builtins.str
-    """Why, for people; 1,024 bytes at most."""
+    """Reason, for people; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -1972,7 +1967,7 @@ class SetQueueStoppedResponse(_message.Message):
     STATE_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
     state: _builtins.str
-    """The state that the queue has now."""
+    """The new state of the queue."""
     def __init__(
         self,
         *,
@@ -1994,7 +1989,7 @@ class GetLogLevelsRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     page_size: _builtins.int
-    """RMs in a page of `wanted`: at most 100; 0 means 100."""
+    """Number of RMs in a page of `wanted`, at most 100; 0 means 100."""
     page_token: _builtins.str
     def __init__(
         self,
@@ -2064,23 +2059,25 @@ class GetLogLevelsResponse(_message.Message):
     """The `page_token` of the next page; empty on the last one."""
     @_builtins.property
     def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The level of each logger that has one of its own; the empty name is that of all others. Every page
-        has all of them.
+        """The level of each logger that has its own; the empty name is for all other loggers. Every page has all
+        levels.
         """
 
     @_builtins.property
     def marks(self) -> _containers.MessageMap[_builtins.str, _state_pb2.OperatorMark]:
-        """Who set them, by logger; a level of the server's own setting is not here. Every page has all of them."""
+        """The operator that set each level, by logger; levels from the server's settings are absent. Every page has
+        all marks.
+        """
 
     @_builtins.property
     def wanted(self) -> _containers.RepeatedCompositeFieldContainer[Global___WantedLogLevels]:
-        """Levels that RMs want by their extra configurations, a page of them in order of their ids. They count if
-        no level was set.
+        """A page of the levels that RMs request in their extra configurations, by id of the RM. They apply if no
+        level was set.
         """
 
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that did not answer in time, by their names: the answer lacks their part."""
+        """Names of members that did not answer in time: the answer lacks their part."""
 
     def __init__(
         self,
@@ -2101,7 +2098,7 @@ Global___GetLogLevelsResponse: _TypeAlias = GetLogLevelsResponse  # noqa: Y015
 
 @_typing.final
 class WantedLogLevels(_message.Message):
-    """The levels that an RM wants; the empty name is that of all others."""
+    """The levels that an RM requests, by logger; the empty name is for all other loggers."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2152,11 +2149,11 @@ class SetLogLevelRequest(_message.Message):
     LEVEL_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     logger: _builtins.str
-    """A logger and those below it, such as "core.scheduler"; empty for all others."""
+    """A logger, such as "core.scheduler", whose children are included; empty for the default level."""
     level: _builtins.str
     """"debug", "info", "warning" or "error"; empty removes the logger's own level."""
     message: _builtins.str
-    """Why, for people; 1,024 bytes at most."""
+    """Reason, for people; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -2200,11 +2197,11 @@ class SetLogLevelResponse(_message.Message):
     MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def levels(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """The levels of the member that was called."""
+        """The levels of the called member."""
 
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that did not answer in time, by their names: their levels may be unchanged."""
+        """Names of members that did not answer in time: their levels may be unchanged."""
 
     def __init__(
         self,
@@ -2226,7 +2223,7 @@ class DumpStateRequest(_message.Message):
 
     RM_ID_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
-    """Empty: all RMs."""
+    """The RM; empty for all RMs."""
     def __init__(
         self,
         *,
@@ -2268,9 +2265,9 @@ class ForgetRmRequest(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     force: _builtins.bool
-    """Remove it even if it has running allocations. They are not stopped, and not counted any more."""
+    """True to remove the RM even if it has allocations. They are not stopped, but no longer counted."""
     message: _builtins.str
-    """Why, for the audit log; 1,024 bytes at most."""
+    """Reason, for the audit log; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -2327,16 +2324,16 @@ class ListMembersResponse(_message.Message):
     me: _builtins.str
     """The id of the member that answers."""
     problem: _builtins.str
-    """Why members and RMs may be out of date: the store does not answer; empty if they are not."""
+    """The reason why the answer may be out of date, such as a store that does not answer; empty if it is not."""
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___Member]:
-        """In order of their names; then members that are gone: for ten minutes, or until they are back, and as long
-        as an RM that no other has taken belongs to them.
+        """By name; then members that are gone. They are listed for ten minutes, and longer as long as they own an
+        RM that no other member has taken over.
         """
 
     @_builtins.property
     def unowned(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberRm]:
-        """RMs that no member serves at present; a member serves them when they connect."""
+        """RMs that no member serves until they connect."""
 
     def __init__(
         self,
@@ -2372,21 +2369,21 @@ class Member(_message.Message):
     DRAINED_BY_FIELD_NUMBER: _builtins.int
     DRAINED_WHY_FIELD_NUMBER: _builtins.int
     id: _builtins.str
-    """The id of this run of the member; it changes with a restart."""
+    """The id of the member, which changes with every start."""
     name: _builtins.str
-    """Its name; its id if it was gone before the member that answers has started."""
+    """Its name, or its id if it was gone before the answering member started."""
     address: _builtins.str
-    """Where its gRPC services and its HTTP services are reached."""
+    """Addresses of its gRPC and HTTP services."""
     http: _builtins.str
     version: _builtins.str
     state: _builtins.str
     """"active", "draining" or "gone"."""
     since: _builtins.int
-    """Since when it is in that state, in nanoseconds since 1970; 0 if unknown."""
+    """Begin of this state, in nanoseconds since 1970; 0 if unknown."""
     load: _builtins.float
-    """CPU that its RMs used over the last minutes, in cores."""
+    """Average CPU of its RMs over the last minutes, in cores."""
     drained_by: _builtins.str
-    """Who drained it, and why."""
+    """Operator that drained it, and reason; empty if it is not drained."""
     drained_why: _builtins.str
     @_builtins.property
     def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___MemberRm]: ...
@@ -2415,7 +2412,7 @@ Global___Member: _TypeAlias = Member  # noqa: Y015
 
 @_typing.final
 class MemberRm(_message.Message):
-    """An RM and its owner's epoch."""
+    """An RM and the epoch of its owner."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2426,9 +2423,9 @@ class MemberRm(_message.Message):
     rm_id: _builtins.str
     epoch: _builtins.int
     load: _builtins.float
-    """CPU over the last minutes, in cores."""
+    """Average CPU over the last minutes, in cores."""
     moved: _builtins.int
-    """The last time that a member gave it to another, in nanoseconds since 1970; 0 for none."""
+    """Time of its last move between members, in nanoseconds since 1970; 0 for none."""
     def __init__(
         self,
         *,
@@ -2453,11 +2450,11 @@ class DrainMemberRequest(_message.Message):
     DRAIN_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     member: _builtins.str
-    """The name or the id of a member."""
+    """Name or id of a member."""
     drain: _builtins.bool
-    """False ends the drain."""
+    """False to end the drain."""
     message: _builtins.str
-    """Why, for people; 1,024 bytes at most."""
+    """Reason, for people; at most 1,024 bytes."""
     def __init__(
         self,
         *,
@@ -2481,10 +2478,10 @@ class DrainMemberResponse(_message.Message):
     NAME_FIELD_NUMBER: _builtins.int
     RMS_FIELD_NUMBER: _builtins.int
     changed: _builtins.bool
-    """False: nothing changed."""
+    """False if nothing has changed."""
     name: _builtins.str
     rms: _builtins.int
-    """RMs that it has now."""
+    """Number of RMs that the member still owns."""
     def __init__(
         self,
         *,

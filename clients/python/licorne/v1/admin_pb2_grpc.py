@@ -26,11 +26,11 @@ if _version_not_supported:
 
 
 class AdminStub(object):
-    """Changes what the core does. All but reading and planning is for operators only where callers have
-    identities, and leaves a line in the log that names the caller.
+    """Operators' calls. If callers have identities, only operators may make the calls that change something. Each
+    of these calls is logged with its caller.
 
-    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
-    owner of the RM that is named.
+    If several members share the RMs, each member accepts calls for all RMs, and forwards them to the owner of
+    the named RM.
     """
 
     def __init__(self, channel):
@@ -162,11 +162,11 @@ class AdminStub(object):
 
 
 class AdminServicer(object):
-    """Changes what the core does. All but reading and planning is for operators only where callers have
-    identities, and leaves a line in the log that names the caller.
+    """Operators' calls. If callers have identities, only operators may make the calls that change something. Each
+    of these calls is logged with its caller.
 
-    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
-    owner of the RM that is named.
+    If several members share the RMs, each member accepts calls for all RMs, and forwards them to the owner of
+    the named RM.
     """
 
     def GetConfiguration(self, request, context):
@@ -182,29 +182,29 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def UpdateConfiguration(self, request, context):
-        """An RM may update its own.
+        """Puts a configuration into force. An RM may update its own.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListConfigurations(self, request, context):
-        """The configurations that were in force, the latest first.
+        """The revisions of the configuration, the latest first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def RollBackConfiguration(self, request, context):
-        """Applies the text of an earlier revision, as a new one.
+        """Applies the text of an earlier revision as a new revision.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ReloadConfiguration(self, request, context):
-        """Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
-        each with its own file; if one refuses its file the error is that one's, and others may have read
+        """Reads the server's `--config` file again, and applies it to the RMs that run it. Every member reads its
+        own file; if one refuses its file, the call fails with that error, and other members may have applied
         theirs.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -212,7 +212,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def GetBudgets(self, request, context):
-        """The budgets over RMs that are in force: their text, and where it comes from.
+        """The text and the source of the budgets over RMs in force.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -226,7 +226,7 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ReleaseBudget(self, request, context):
-        """Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
+        """Frees the parts of budgets that an RM holds. While a member serves the RM, the error is
         FAILED_PRECONDITION with the reason RM_SERVED.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -234,37 +234,37 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListMembers(self, request, context):
-        """The members that share the RMs of the deployment, and the RMs of each. A server without coordination
-        answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+        """The members that share the RMs of the deployment, and the RMs of each. Without coordination, the error of
+        this call and of DrainMember is FAILED_PRECONDITION with the reason NO_COORDINATION.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DrainMember(self, request, context):
-        """Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
-        member, also after a restart.
+        """Drains a member, which then hands its RMs over to others and accepts none, or ends the drain. A drain
+        applies to the member's name, even after a restart.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PlanConfiguration(self, request, context):
-        """What would happen if a configuration were applied now. Answered on a copy: nothing is changed.
+        """The effects of a configuration if it were applied now, computed on a copy: nothing is changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PlanSubmission(self, request, context):
-        """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed.
+        """The queue and nodes of an application if it were submitted now, computed on a copy: nothing is changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def PlanStart(self, request, context):
-        """What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+        """Changes that would let a waiting ask start at once. Each was tried successfully on a copy: nothing is
         changed.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
@@ -272,59 +272,59 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def SetNodeSchedulable(self, request, context):
-        """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
-        as well: a node is schedulable if both allow it.
+        """Cordons a node, so that it accepts no new allocations, or ends the cordon. A node is schedulable only if
+        its RM allows it too.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def DrainNode(self, request, context):
-        """Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
-        then. Node.drain has the progress; SetNodeSchedulable ends it.
+        """Cordons a node until it is empty. With a deadline, the RM is asked to stop the allocations one after
+        another until then. Node.drain has the progress; SetNodeSchedulable ends the drain.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def HoldApplication(self, request, context):
-        """Holds an application, or resumes it. No ask of a held application is allocated; allocations continue.
+        """Holds an application, or resumes it. Asks of a held application are not placed; its allocations run on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ChangeApplication(self, request, context):
-        """Gives an application another priority or, while it has no allocations, another queue.
+        """Changes the priority of an application or, while it has no allocations, its queue.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def StopApplication(self, request, context):
-        """Ends an application: it fails, and its RM is asked to stop its allocations.
+        """Fails an application: its RM is asked to stop all its allocations.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetQueueStopped(self, request, context):
-        """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-        no application is accepted; allocations continue.
+        """Stops a queue and its descendants, or starts them again. A stopped queue accepts no applications, and its
+        asks are not placed; its allocations run on.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetLogLevels(self, request, context):
-        """The levels of the member that is called, and those that the RMs of all members want.
+        """The log levels of the called member, and the levels that the RMs of all members request.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def SetLogLevel(self, request, context):
-        """Sets the level in all members. With a state directory or a store it outlives the server.
+        """Sets a log level in all members. With a state directory or a store it survives a restart.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -338,8 +338,8 @@ class AdminServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ForgetRm(self, request, context):
-        """Removes a disconnected RM, with its whole state. If a stream of it is open the error is
-        FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+        """Removes a disconnected RM and all its state. While a stream of the RM is open, the error is
+        FAILED_PRECONDITION with the reason RM_CONNECTED; without `force`, allocations are RM_HAS_ALLOCATIONS.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -477,11 +477,11 @@ def add_AdminServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Admin(object):
-    """Changes what the core does. All but reading and planning is for operators only where callers have
-    identities, and leaves a line in the log that names the caller.
+    """Operators' calls. If callers have identities, only operators may make the calls that change something. Each
+    of these calls is logged with its caller.
 
-    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
-    owner of the RM that is named.
+    If several members share the RMs, each member accepts calls for all RMs, and forwards them to the owner of
+    the named RM.
     """
 
     @staticmethod

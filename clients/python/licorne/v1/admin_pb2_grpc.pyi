@@ -27,11 +27,11 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdminStub:
-    """Changes what the core does. All but reading and planning is for operators only where callers have
-    identities, and leaves a line in the log that names the caller.
+    """Operators' calls. If callers have identities, only operators may make the calls that change something. Each
+    of these calls is logged with its caller.
 
-    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
-    owner of the RM that is named.
+    If several members share the RMs, each member accepts calls for all RMs, and forwards them to the owner of
+    the named RM.
     """
 
     @_typing.overload
@@ -41,151 +41,151 @@ class AdminStub:
     GetConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetConfigurationRequest, _admin_pb2.GetConfigurationResponse]
     ValidateConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]
     UpdateConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateConfigurationRequest, _admin_pb2.UpdateConfigurationResponse]
-    """An RM may update its own."""
+    """Puts a configuration into force. An RM may update its own."""
     ListConfigurations: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListConfigurationsRequest, _admin_pb2.ListConfigurationsResponse]
-    """The configurations that were in force, the latest first."""
+    """The revisions of the configuration, the latest first."""
     RollBackConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.RollBackConfigurationRequest, _admin_pb2.RollBackConfigurationResponse]
-    """Applies the text of an earlier revision, as a new one."""
+    """Applies the text of an earlier revision as a new revision."""
     ReloadConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]
-    """Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
-    each with its own file; if one refuses its file the error is that one's, and others may have read
+    """Reads the server's `--config` file again, and applies it to the RMs that run it. Every member reads its
+    own file; if one refuses its file, the call fails with that error, and other members may have applied
     theirs.
     """
     GetBudgets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetBudgetsRequest, _admin_pb2.GetBudgetsResponse]
-    """The budgets over RMs that are in force: their text, and where it comes from."""
+    """The text and the source of the budgets over RMs in force."""
     UpdateBudgets: _grpc.UnaryUnaryMultiCallable[_admin_pb2.UpdateBudgetsRequest, _admin_pb2.UpdateBudgetsResponse]
     """Replaces all budgets."""
     ReleaseBudget: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ReleaseBudgetRequest, _admin_pb2.ReleaseBudgetResponse]
-    """Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
+    """Frees the parts of budgets that an RM holds. While a member serves the RM, the error is
     FAILED_PRECONDITION with the reason RM_SERVED.
     """
     ListMembers: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListMembersRequest, _admin_pb2.ListMembersResponse]
-    """The members that share the RMs of the deployment, and the RMs of each. A server without coordination
-    answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+    """The members that share the RMs of the deployment, and the RMs of each. Without coordination, the error of
+    this call and of DrainMember is FAILED_PRECONDITION with the reason NO_COORDINATION.
     """
     DrainMember: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainMemberRequest, _admin_pb2.DrainMemberResponse]
-    """Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
-    member, also after a restart.
+    """Drains a member, which then hands its RMs over to others and accepts none, or ends the drain. A drain
+    applies to the member's name, even after a restart.
     """
     PlanConfiguration: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]
-    """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
+    """The effects of a configuration if it were applied now, computed on a copy: nothing is changed."""
     PlanSubmission: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]
-    """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed."""
+    """The queue and nodes of an application if it were submitted now, computed on a copy: nothing is changed."""
     PlanStart: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PlanStartRequest, _admin_pb2.PlanStartResponse]
-    """What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+    """Changes that would let a waiting ask start at once. Each was tried successfully on a copy: nothing is
     changed.
     """
     SetNodeSchedulable: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetNodeSchedulableRequest, _admin_pb2.SetNodeSchedulableResponse]
-    """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
-    as well: a node is schedulable if both allow it.
+    """Cordons a node, so that it accepts no new allocations, or ends the cordon. A node is schedulable only if
+    its RM allows it too.
     """
     DrainNode: _grpc.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]
-    """Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
-    then. Node.drain has the progress; SetNodeSchedulable ends it.
+    """Cordons a node until it is empty. With a deadline, the RM is asked to stop the allocations one after
+    another until then. Node.drain has the progress; SetNodeSchedulable ends the drain.
     """
     HoldApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.HoldApplicationRequest, _admin_pb2.HoldApplicationResponse]
-    """Holds an application, or resumes it. No ask of a held application is allocated; allocations continue."""
+    """Holds an application, or resumes it. Asks of a held application are not placed; its allocations run on."""
     ChangeApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ChangeApplicationRequest, _admin_pb2.ChangeApplicationResponse]
-    """Gives an application another priority or, while it has no allocations, another queue."""
+    """Changes the priority of an application or, while it has no allocations, its queue."""
     StopApplication: _grpc.UnaryUnaryMultiCallable[_admin_pb2.StopApplicationRequest, _admin_pb2.StopApplicationResponse]
-    """Ends an application: it fails, and its RM is asked to stop its allocations."""
+    """Fails an application: its RM is asked to stop all its allocations."""
     SetQueueStopped: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetQueueStoppedRequest, _admin_pb2.SetQueueStoppedResponse]
-    """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-    no application is accepted; allocations continue.
+    """Stops a queue and its descendants, or starts them again. A stopped queue accepts no applications, and its
+    asks are not placed; its allocations run on.
     """
     GetLogLevels: _grpc.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]
-    """The levels of the member that is called, and those that the RMs of all members want."""
+    """The log levels of the called member, and the levels that the RMs of all members request."""
     SetLogLevel: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]
-    """Sets the level in all members. With a state directory or a store it outlives the server."""
+    """Sets a log level in all members. With a state directory or a store it survives a restart."""
     DumpState: _grpc.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]
     """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]
-    """Removes a disconnected RM, with its whole state. If a stream of it is open the error is
-    FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+    """Removes a disconnected RM and all its state. While a stream of the RM is open, the error is
+    FAILED_PRECONDITION with the reason RM_CONNECTED; without `force`, allocations are RM_HAS_ALLOCATIONS.
     """
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
-    """Changes what the core does. All but reading and planning is for operators only where callers have
-    identities, and leaves a line in the log that names the caller.
+    """Operators' calls. If callers have identities, only operators may make the calls that change something. Each
+    of these calls is logged with its caller.
 
-    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
-    owner of the RM that is named.
+    If several members share the RMs, each member accepts calls for all RMs, and forwards them to the owner of
+    the named RM.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetConfigurationRequest, _admin_pb2.GetConfigurationResponse]  # type: ignore[assignment]
     ValidateConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ValidateConfigurationRequest, _admin_pb2.ValidateConfigurationResponse]  # type: ignore[assignment]
     UpdateConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateConfigurationRequest, _admin_pb2.UpdateConfigurationResponse]  # type: ignore[assignment]
-    """An RM may update its own."""
+    """Puts a configuration into force. An RM may update its own."""
     ListConfigurations: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListConfigurationsRequest, _admin_pb2.ListConfigurationsResponse]  # type: ignore[assignment]
-    """The configurations that were in force, the latest first."""
+    """The revisions of the configuration, the latest first."""
     RollBackConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.RollBackConfigurationRequest, _admin_pb2.RollBackConfigurationResponse]  # type: ignore[assignment]
-    """Applies the text of an earlier revision, as a new one."""
+    """Applies the text of an earlier revision as a new revision."""
     ReloadConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReloadConfigurationRequest, _admin_pb2.ReloadConfigurationResponse]  # type: ignore[assignment]
-    """Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
-    each with its own file; if one refuses its file the error is that one's, and others may have read
+    """Reads the server's `--config` file again, and applies it to the RMs that run it. Every member reads its
+    own file; if one refuses its file, the call fails with that error, and other members may have applied
     theirs.
     """
     GetBudgets: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetBudgetsRequest, _admin_pb2.GetBudgetsResponse]  # type: ignore[assignment]
-    """The budgets over RMs that are in force: their text, and where it comes from."""
+    """The text and the source of the budgets over RMs in force."""
     UpdateBudgets: _aio.UnaryUnaryMultiCallable[_admin_pb2.UpdateBudgetsRequest, _admin_pb2.UpdateBudgetsResponse]  # type: ignore[assignment]
     """Replaces all budgets."""
     ReleaseBudget: _aio.UnaryUnaryMultiCallable[_admin_pb2.ReleaseBudgetRequest, _admin_pb2.ReleaseBudgetResponse]  # type: ignore[assignment]
-    """Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
+    """Frees the parts of budgets that an RM holds. While a member serves the RM, the error is
     FAILED_PRECONDITION with the reason RM_SERVED.
     """
     ListMembers: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListMembersRequest, _admin_pb2.ListMembersResponse]  # type: ignore[assignment]
-    """The members that share the RMs of the deployment, and the RMs of each. A server without coordination
-    answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+    """The members that share the RMs of the deployment, and the RMs of each. Without coordination, the error of
+    this call and of DrainMember is FAILED_PRECONDITION with the reason NO_COORDINATION.
     """
     DrainMember: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainMemberRequest, _admin_pb2.DrainMemberResponse]  # type: ignore[assignment]
-    """Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
-    member, also after a restart.
+    """Drains a member, which then hands its RMs over to others and accepts none, or ends the drain. A drain
+    applies to the member's name, even after a restart.
     """
     PlanConfiguration: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanConfigurationRequest, _admin_pb2.PlanConfigurationResponse]  # type: ignore[assignment]
-    """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
+    """The effects of a configuration if it were applied now, computed on a copy: nothing is changed."""
     PlanSubmission: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanSubmissionRequest, _admin_pb2.PlanSubmissionResponse]  # type: ignore[assignment]
-    """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed."""
+    """The queue and nodes of an application if it were submitted now, computed on a copy: nothing is changed."""
     PlanStart: _aio.UnaryUnaryMultiCallable[_admin_pb2.PlanStartRequest, _admin_pb2.PlanStartResponse]  # type: ignore[assignment]
-    """What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+    """Changes that would let a waiting ask start at once. Each was tried successfully on a copy: nothing is
     changed.
     """
     SetNodeSchedulable: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetNodeSchedulableRequest, _admin_pb2.SetNodeSchedulableResponse]  # type: ignore[assignment]
-    """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
-    as well: a node is schedulable if both allow it.
+    """Cordons a node, so that it accepts no new allocations, or ends the cordon. A node is schedulable only if
+    its RM allows it too.
     """
     DrainNode: _aio.UnaryUnaryMultiCallable[_admin_pb2.DrainNodeRequest, _admin_pb2.DrainNodeResponse]  # type: ignore[assignment]
-    """Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
-    then. Node.drain has the progress; SetNodeSchedulable ends it.
+    """Cordons a node until it is empty. With a deadline, the RM is asked to stop the allocations one after
+    another until then. Node.drain has the progress; SetNodeSchedulable ends the drain.
     """
     HoldApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.HoldApplicationRequest, _admin_pb2.HoldApplicationResponse]  # type: ignore[assignment]
-    """Holds an application, or resumes it. No ask of a held application is allocated; allocations continue."""
+    """Holds an application, or resumes it. Asks of a held application are not placed; its allocations run on."""
     ChangeApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.ChangeApplicationRequest, _admin_pb2.ChangeApplicationResponse]  # type: ignore[assignment]
-    """Gives an application another priority or, while it has no allocations, another queue."""
+    """Changes the priority of an application or, while it has no allocations, its queue."""
     StopApplication: _aio.UnaryUnaryMultiCallable[_admin_pb2.StopApplicationRequest, _admin_pb2.StopApplicationResponse]  # type: ignore[assignment]
-    """Ends an application: it fails, and its RM is asked to stop its allocations."""
+    """Fails an application: its RM is asked to stop all its allocations."""
     SetQueueStopped: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetQueueStoppedRequest, _admin_pb2.SetQueueStoppedResponse]  # type: ignore[assignment]
-    """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-    no application is accepted; allocations continue.
+    """Stops a queue and its descendants, or starts them again. A stopped queue accepts no applications, and its
+    asks are not placed; its allocations run on.
     """
     GetLogLevels: _aio.UnaryUnaryMultiCallable[_admin_pb2.GetLogLevelsRequest, _admin_pb2.GetLogLevelsResponse]  # type: ignore[assignment]
-    """The levels of the member that is called, and those that the RMs of all members want."""
+    """The log levels of the called member, and the levels that the RMs of all members request."""
     SetLogLevel: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetLogLevelRequest, _admin_pb2.SetLogLevelResponse]  # type: ignore[assignment]
-    """Sets the level in all members. With a state directory or a store it outlives the server."""
+    """Sets a log level in all members. With a state directory or a store it survives a restart."""
     DumpState: _aio.UnaryStreamMultiCallable[_admin_pb2.DumpStateRequest, _admin_pb2.DumpStateResponse]  # type: ignore[assignment]
     """The JSON document of `/debug/fullstatedump`, in pieces."""
     ForgetRm: _aio.UnaryUnaryMultiCallable[_admin_pb2.ForgetRmRequest, _admin_pb2.ForgetRmResponse]  # type: ignore[assignment]
-    """Removes a disconnected RM, with its whole state. If a stream of it is open the error is
-    FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+    """Removes a disconnected RM and all its state. While a stream of the RM is open, the error is
+    FAILED_PRECONDITION with the reason RM_CONNECTED; without `force`, allocations are RM_HAS_ALLOCATIONS.
     """
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
-    """Changes what the core does. All but reading and planning is for operators only where callers have
-    identities, and leaves a line in the log that names the caller.
+    """Operators' calls. If callers have identities, only operators may make the calls that change something. Each
+    of these calls is logged with its caller.
 
-    Where several members share the RMs, each takes these calls for all RMs, and passes them on to the
-    owner of the RM that is named.
+    If several members share the RMs, each member accepts calls for all RMs, and forwards them to the owner of
+    the named RM.
     """
 
     @_abc_1.abstractmethod
@@ -208,7 +208,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.UpdateConfigurationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.UpdateConfigurationResponse, _abc.Awaitable[_admin_pb2.UpdateConfigurationResponse]]:
-        """An RM may update its own."""
+        """Puts a configuration into force. An RM may update its own."""
 
     @_abc_1.abstractmethod
     def ListConfigurations(
@@ -216,7 +216,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ListConfigurationsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListConfigurationsResponse, _abc.Awaitable[_admin_pb2.ListConfigurationsResponse]]:
-        """The configurations that were in force, the latest first."""
+        """The revisions of the configuration, the latest first."""
 
     @_abc_1.abstractmethod
     def RollBackConfiguration(
@@ -224,7 +224,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.RollBackConfigurationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.RollBackConfigurationResponse, _abc.Awaitable[_admin_pb2.RollBackConfigurationResponse]]:
-        """Applies the text of an earlier revision, as a new one."""
+        """Applies the text of an earlier revision as a new revision."""
 
     @_abc_1.abstractmethod
     def ReloadConfiguration(
@@ -232,8 +232,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ReloadConfigurationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ReloadConfigurationResponse, _abc.Awaitable[_admin_pb2.ReloadConfigurationResponse]]:
-        """Reads the server's `--config` file again. RMs that run it get what is new in it. All members do so,
-        each with its own file; if one refuses its file the error is that one's, and others may have read
+        """Reads the server's `--config` file again, and applies it to the RMs that run it. Every member reads its
+        own file; if one refuses its file, the call fails with that error, and other members may have applied
         theirs.
         """
 
@@ -243,7 +243,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.GetBudgetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetBudgetsResponse, _abc.Awaitable[_admin_pb2.GetBudgetsResponse]]:
-        """The budgets over RMs that are in force: their text, and where it comes from."""
+        """The text and the source of the budgets over RMs in force."""
 
     @_abc_1.abstractmethod
     def UpdateBudgets(
@@ -259,7 +259,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ReleaseBudgetRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ReleaseBudgetResponse, _abc.Awaitable[_admin_pb2.ReleaseBudgetResponse]]:
-        """Frees the budgets that are held by an RM which no member serves. While the RM is served the error is
+        """Frees the parts of budgets that an RM holds. While a member serves the RM, the error is
         FAILED_PRECONDITION with the reason RM_SERVED.
         """
 
@@ -269,8 +269,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ListMembersRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListMembersResponse, _abc.Awaitable[_admin_pb2.ListMembersResponse]]:
-        """The members that share the RMs of the deployment, and the RMs of each. A server without coordination
-        answers this and DrainMember with FAILED_PRECONDITION and the reason NO_COORDINATION.
+        """The members that share the RMs of the deployment, and the RMs of each. Without coordination, the error of
+        this call and of DrainMember is FAILED_PRECONDITION with the reason NO_COORDINATION.
         """
 
     @_abc_1.abstractmethod
@@ -279,8 +279,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.DrainMemberRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DrainMemberResponse, _abc.Awaitable[_admin_pb2.DrainMemberResponse]]:
-        """Drains a member, which gives its RMs to others and takes none, or ends the drain. It holds for the name of the
-        member, also after a restart.
+        """Drains a member, which then hands its RMs over to others and accepts none, or ends the drain. A drain
+        applies to the member's name, even after a restart.
         """
 
     @_abc_1.abstractmethod
@@ -289,7 +289,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.PlanConfigurationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.PlanConfigurationResponse, _abc.Awaitable[_admin_pb2.PlanConfigurationResponse]]:
-        """What would happen if a configuration were applied now. Answered on a copy: nothing is changed."""
+        """The effects of a configuration if it were applied now, computed on a copy: nothing is changed."""
 
     @_abc_1.abstractmethod
     def PlanSubmission(
@@ -297,7 +297,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.PlanSubmissionRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.PlanSubmissionResponse, _abc.Awaitable[_admin_pb2.PlanSubmissionResponse]]:
-        """The queue and nodes of an application if it were submitted now. Answered on a copy: nothing is changed."""
+        """The queue and nodes of an application if it were submitted now, computed on a copy: nothing is changed."""
 
     @_abc_1.abstractmethod
     def PlanStart(
@@ -305,7 +305,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.PlanStartRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.PlanStartResponse, _abc.Awaitable[_admin_pb2.PlanStartResponse]]:
-        """What would let a waiting ask start at once: changes that were tried on a copy, with success. Nothing is
+        """Changes that would let a waiting ask start at once. Each was tried successfully on a copy: nothing is
         changed.
         """
 
@@ -315,8 +315,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.SetNodeSchedulableRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.SetNodeSchedulableResponse, _abc.Awaitable[_admin_pb2.SetNodeSchedulableResponse]]:
-        """Cordons a node, so that it takes no new allocations, or ends that. The RM's own flag of the node counts
-        as well: a node is schedulable if both allow it.
+        """Cordons a node, so that it accepts no new allocations, or ends the cordon. A node is schedulable only if
+        its RM allows it too.
         """
 
     @_abc_1.abstractmethod
@@ -325,8 +325,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.DrainNodeRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.DrainNodeResponse, _abc.Awaitable[_admin_pb2.DrainNodeResponse]]:
-        """Cordons a node until it is empty. With a deadline its RM is asked to stop its allocations, evenly until
-        then. Node.drain has the progress; SetNodeSchedulable ends it.
+        """Cordons a node until it is empty. With a deadline, the RM is asked to stop the allocations one after
+        another until then. Node.drain has the progress; SetNodeSchedulable ends the drain.
         """
 
     @_abc_1.abstractmethod
@@ -335,7 +335,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.HoldApplicationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.HoldApplicationResponse, _abc.Awaitable[_admin_pb2.HoldApplicationResponse]]:
-        """Holds an application, or resumes it. No ask of a held application is allocated; allocations continue."""
+        """Holds an application, or resumes it. Asks of a held application are not placed; its allocations run on."""
 
     @_abc_1.abstractmethod
     def ChangeApplication(
@@ -343,7 +343,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ChangeApplicationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ChangeApplicationResponse, _abc.Awaitable[_admin_pb2.ChangeApplicationResponse]]:
-        """Gives an application another priority or, while it has no allocations, another queue."""
+        """Changes the priority of an application or, while it has no allocations, its queue."""
 
     @_abc_1.abstractmethod
     def StopApplication(
@@ -351,7 +351,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.StopApplicationRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.StopApplicationResponse, _abc.Awaitable[_admin_pb2.StopApplicationResponse]]:
-        """Ends an application: it fails, and its RM is asked to stop its allocations."""
+        """Fails an application: its RM is asked to stop all its allocations."""
 
     @_abc_1.abstractmethod
     def SetQueueStopped(
@@ -359,8 +359,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.SetQueueStoppedRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.SetQueueStoppedResponse, _abc.Awaitable[_admin_pb2.SetQueueStoppedResponse]]:
-        """Stops a queue, or starts it again. In a stopped queue, and below it, nothing new is allocated and
-        no application is accepted; allocations continue.
+        """Stops a queue and its descendants, or starts them again. A stopped queue accepts no applications, and its
+        asks are not placed; its allocations run on.
         """
 
     @_abc_1.abstractmethod
@@ -369,7 +369,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.GetLogLevelsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.GetLogLevelsResponse, _abc.Awaitable[_admin_pb2.GetLogLevelsResponse]]:
-        """The levels of the member that is called, and those that the RMs of all members want."""
+        """The log levels of the called member, and the levels that the RMs of all members request."""
 
     @_abc_1.abstractmethod
     def SetLogLevel(
@@ -377,7 +377,7 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.SetLogLevelRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.SetLogLevelResponse, _abc.Awaitable[_admin_pb2.SetLogLevelResponse]]:
-        """Sets the level in all members. With a state directory or a store it outlives the server."""
+        """Sets a log level in all members. With a state directory or a store it survives a restart."""
 
     @_abc_1.abstractmethod
     def DumpState(
@@ -393,8 +393,8 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ForgetRmRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ForgetRmResponse, _abc.Awaitable[_admin_pb2.ForgetRmResponse]]:
-        """Removes a disconnected RM, with its whole state. If a stream of it is open the error is
-        FAILED_PRECONDITION with the reason RM_CONNECTED, and with running allocations RM_HAS_ALLOCATIONS.
+        """Removes a disconnected RM and all its state. While a stream of the RM is open, the error is
+        FAILED_PRECONDITION with the reason RM_CONNECTED; without `force`, allocations are RM_HAS_ALLOCATIONS.
         """
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -27,17 +27,17 @@ class _FailMode:
 class _FailModeEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_FailMode.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     FAIL_CLOSED: _FailMode.ValueType  # 0
-    """The nodes of the check count as refused for that try."""
+    """All nodes of the check are refused, this time."""
     FAIL_OPEN: _FailMode.ValueType  # 1
-    """They count as accepted."""
+    """All nodes of the check are accepted."""
 
 class FailMode(_FailMode, metaclass=_FailModeEnumTypeWrapper):
-    """What a check without an answer means."""
+    """Result of a check without an answer."""
 
 FAIL_CLOSED: FailMode.ValueType  # 0
-"""The nodes of the check count as refused for that try."""
+"""All nodes of the check are refused, this time."""
 FAIL_OPEN: FailMode.ValueType  # 1
-"""They count as accepted."""
+"""All nodes of the check are accepted."""
 Global___FailMode: _TypeAlias = FailMode  # noqa: Y015
 
 class _ClassBy:
@@ -47,41 +47,41 @@ class _ClassBy:
 class _ClassByEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_ClassBy.ValueType], _builtins.type):
     DESCRIPTOR: _descriptor.EnumDescriptor
     BY_ASK: _ClassBy.ValueType  # 0
-    """Asks that carry the allocation tag `licorne/predicate-class` with equal values. An ask without the
-    tag shares with none.
+    """The value of the allocation tag `licorne/predicate-class`. An ask without the tag shares results with no
+    other ask.
     """
     BY_TAG: _ClassBy.ValueType  # 1
-    """As BY_ASK, but asks without the tag share with each other."""
+    """As BY_ASK, but asks without the tag share results with each other."""
     BY_ALL_TAGS: _ClassBy.ValueType  # 2
-    """Asks whose allocation tags are all equal, in any order. The tags `creationTime`,
-    `kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate` do not count, in any
-    case of letters: they differ from ask to ask. Every other tag counts, the predicate tag among
-    them. An ask with more than 10,000 tags shares with none.
+    """All allocation tags, in any order, including `licorne/predicate-class`. The tags `creationTime`,
+    `kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate`, in upper or lower case, are
+    ignored, because they differ between all asks. An ask with more than 10,000 tags shares results with no
+    other ask.
     """
 
 class ClassBy(_ClassBy, metaclass=_ClassByEnumTypeWrapper):
-    """Asks for which the RM's answers are equal: those of equal resources and required node, and as named here.
-    They share the results of their checks. With a wrong declaration asks are placed on nodes that the
-    RM would refuse.
+    """Property by which asks share the results of predicate checks. Asks share results if their resources, their
+    required nodes and this property are equal. If the choice is wrong, asks are placed on nodes that the RM
+    would refuse.
     """
 
 BY_ASK: ClassBy.ValueType  # 0
-"""Asks that carry the allocation tag `licorne/predicate-class` with equal values. An ask without the
-tag shares with none.
+"""The value of the allocation tag `licorne/predicate-class`. An ask without the tag shares results with no
+other ask.
 """
 BY_TAG: ClassBy.ValueType  # 1
-"""As BY_ASK, but asks without the tag share with each other."""
+"""As BY_ASK, but asks without the tag share results with each other."""
 BY_ALL_TAGS: ClassBy.ValueType  # 2
-"""Asks whose allocation tags are all equal, in any order. The tags `creationTime`,
-`kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate` do not count, in any
-case of letters: they differ from ask to ask. Every other tag counts, the predicate tag among
-them. An ask with more than 10,000 tags shares with none.
+"""All allocation tags, in any order, including `licorne/predicate-class`. The tags `creationTime`,
+`kubernetes.io/meta/podName`, `licorne/traceparent` and `licorne/tracestate`, in upper or lower case, are
+ignored, because they differ between all asks. An ask with more than 10,000 tags shares results with no
+other ask.
 """
 Global___ClassBy: _TypeAlias = ClassBy  # noqa: Y015
 
 @_typing.final
 class UpdateRequest(_message.Message):
-    """RM to core. The first message of a stream is a Hello; nothing may come before it."""
+    """RM to core. The first message of a stream must be a Hello."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -101,8 +101,8 @@ class UpdateRequest(_message.Message):
     PREEMPTION_ANSWERS_FIELD_NUMBER: _builtins.int
     NOTICE_ANSWERS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
-    """Numbers the messages of a session from 1, across its streams; 0 in Hello, Heartbeat and Ack. A
-    request that was begun is carried out and counted, even if its stream breaks.
+    """Numbers the requests of a session from 1, across its streams; 0 in Hello, Heartbeat and Ack. A request
+    that the core has begun to process is completed and counted, even if the stream breaks.
     """
     acknowledged: _builtins.int
     """The highest UpdateResponse.number that the RM has processed."""
@@ -189,10 +189,10 @@ class UpdateResponse(_message.Message):
     PREEMPTION_NOTICES_FIELD_NUMBER: _builtins.int
     OTHER_MEMBERS_FIELD_NUMBER: _builtins.int
     number: _builtins.int
-    """Numbers the messages of a session from 1, across its streams; 0 in Welcome, Heartbeat, Ack."""
+    """Numbers the responses of a session from 1, across its streams; 0 in Welcome, Heartbeat and Ack."""
     epoch: _builtins.int
-    """Rises with every owner of the RM's partitions; with one process, with every start of it, and above that of
-    the hello. It is below 2^53, so that a number of JavaScript holds it.
+    """Rises with every new owner of the RM's partitions; for a single server, with every start. It is above the
+    epoch of the hello, and below 2^53, so that a JavaScript number can hold it.
     """
     session: _builtins.int
     """Rises with every registration of the RM within an epoch."""
@@ -216,7 +216,7 @@ class UpdateResponse(_message.Message):
     def drain(self) -> Global___Drain: ...
     @_builtins.property
     def goodbye(self) -> Global___Goodbye:
-        """For cores that hand RMs over to each other. Today's core ends a stream with its status alone."""
+        """Reserved for cores that hand RMs over to each other. At present a core ends streams only with a status."""
 
     @_builtins.property
     def container_states(self) -> Global___ContainerStates: ...
@@ -285,18 +285,18 @@ class Hello(_message.Message):
     EPOCH_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     instance: _builtins.int
-    """Rises with every start of the RM's process; a newer instance fences the older one. 0 is refused: the
-    time of the start will do.
+    """Rises with every start of the RM's process, such as the start time; a newer instance fences older ones.
+    0 is refused.
     """
     protocol: _builtins.int
-    """The protocol spoken: 1."""
+    """Version of the protocol: 1."""
     resume_token: _builtins.str
-    """The token of the last Welcome, empty for none: asks to resume the session where the stream broke."""
+    """The token of the last Welcome, to resume the session where the stream broke; empty to not resume."""
     acknowledged: _builtins.int
-    """The highest UpdateResponse.number that the RM has processed; used with a token only."""
+    """The highest UpdateResponse.number that the RM has processed; used only with a token."""
     epoch: _builtins.int
-    """The highest UpdateResponse.epoch that the RM has seen, 0 for none. A server that does not serve the
-    RM yet answers with a higher one, even if it has lost the store of its epochs.
+    """The highest UpdateResponse.epoch that the RM has received; 0 for none. A server that does not serve the
+    RM yet answers with a higher epoch, even if it has lost its stored epochs.
     """
     @_builtins.property
     def registration(self) -> _si_pb2.RegisterResourceManagerRequest:
@@ -304,8 +304,8 @@ class Hello(_message.Message):
 
     @_builtins.property
     def callbacks(self) -> Global___Callbacks:
-        """The questions and notifications that the RM wants beside the answers to its requests. It holds for the
-        session: in a hello that resumes one it is ignored.
+        """The questions and notifications that the RM wants, beyond answers to its requests. They apply to the
+        whole session: a hello that resumes a session does not change them.
         """
 
     def __init__(
@@ -331,7 +331,7 @@ Global___Hello: _TypeAlias = Hello  # noqa: Y015
 @_typing.final
 class Callbacks(_message.Message):
     """Questions and notifications for an RM. Without them there are no predicate checks, so that every node
-    passes, and the RM gets neither events nor container states.
+    is accepted, and the RM receives neither events nor container states.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -342,18 +342,18 @@ class Callbacks(_message.Message):
     STATE_DUMP_FIELD_NUMBER: _builtins.int
     PREEMPTION_NOTICES_FIELD_NUMBER: _builtins.int
     container_states: _builtins.bool
-    """Whether ContainerStates are wanted."""
+    """True to receive ContainerStates."""
     events: _builtins.bool
-    """Whether Events are wanted."""
+    """True to receive Events."""
     state_dump: _builtins.bool
-    """Whether the RM adds its own state to state dumps, see StateDumpWanted."""
+    """True if the RM adds its own state to state dumps, see StateDumpWanted."""
     preemption_notices: _builtins.bool
-    """Whether PreemptionNotices are wanted. Without them victims of queues with `preemption.notice` are
-    stopped at the deadline all the same.
+    """True to receive PreemptionNotices. Even without them, victims in queues with `preemption.notice` are
+    stopped only at the deadline.
     """
     @_builtins.property
     def predicates(self) -> Global___Predicates:
-        """Set: the RM decides on which nodes its asks may be placed, see PredicateCheck."""
+        """If set, the RM decides on which nodes its asks may be placed, see PredicateCheck."""
 
     def __init__(
         self,
@@ -383,14 +383,14 @@ class Predicates(_message.Message):
     CLASS_BY_FIELD_NUMBER: _builtins.int
     JUDGES_VICTIMS_FIELD_NUMBER: _builtins.int
     deadline_milliseconds: _builtins.int
-    """A check not answered by then counts by `fail_mode` for that try. The time starts when the
-    check is written to the stream. 0 means 2,000; at least 10, at most 60,000.
+    """Time for an answer, from when the check is written to the stream; 10 to 60,000, or 0 for 2,000. After
+    that `fail_mode` decides the check.
     """
     fail_mode: Global___FailMode.ValueType
     class_by: Global___ClassBy.ValueType
     judges_victims: _builtins.bool
-    """Whether the RM is also asked which victims of preemption have to go, see PreemptionCheck.
-    Without it, victims are chosen by resources alone.
+    """True if the RM also decides on victims of preemption, see PreemptionCheck. Otherwise only resources
+    decide on them.
     """
     def __init__(
         self,
@@ -422,24 +422,24 @@ class Welcome(_message.Message):
     SERVER_VERSION_FIELD_NUMBER: _builtins.int
     OTHER_MEMBERS_FIELD_NUMBER: _builtins.int
     resumed: _builtins.bool
-    """True: the session is resumed; what was not acknowledged follows. False: the RM was registered
-    anew, its former state was dropped, and it has to replay.
+    """True: the session is resumed, and unacknowledged responses follow. False: the RM was registered again
+    and its former state dropped, so it has to replay.
     """
     resume_token: _builtins.str
-    """Opaque; send it in the next Hello to resume."""
+    """Opaque token for the next Hello, to resume the session."""
     heartbeat_seconds: _builtins.int
-    """The RM should send a message at least this often; so will the core."""
+    """Maximum seconds between two messages of the RM, and also of the core."""
     max_items: _builtins.int
-    """The most items (nodes, applications, asks and releases) that one request should carry."""
+    """Maximum number of items (nodes, applications, asks and releases) in one request."""
     redirect: _builtins.str
-    """Non-empty: another address serves this RM; connect there. The stream ends. Sent by cores that share
-    the RMs among them; a single core never sends it.
+    """The address to which the RM has to connect, if another server serves it. The stream then ends. Empty
+    from the server that serves the RM, and from a single server.
     """
     server_version: _builtins.str
-    """The version of the server, such as "0.3.0"."""
+    """Version of the server, such as "0.3.0"."""
     @_builtins.property
     def other_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Other addresses for this RM, see OtherMembers. Empty from a server that is the only member."""
+        """Other addresses for this RM, see OtherMembers. Empty from a single server."""
 
     def __init__(
         self,
@@ -462,15 +462,15 @@ Global___Welcome: _TypeAlias = Welcome  # noqa: Y015
 
 @_typing.final
 class OtherMembers(_message.Message):
-    """The other members have changed since the welcome. It is sent to every RM."""
+    """The other members have changed since the welcome. Sent to every RM."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ADDRESSES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def addresses(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """`host:port` of each, in the order in which to dial them when no server answers at the RM's own address:
-        at most 16, of at most 260 bytes each. They replace the addresses sent before.
+        """`host:port` of each member, in the order in which to try them if no server answers at the RM's configured
+        address: at most 16, of at most 260 bytes each. They replace all earlier addresses.
         """
 
     def __init__(
@@ -488,7 +488,7 @@ Global___OtherMembers: _TypeAlias = OtherMembers  # noqa: Y015
 
 @_typing.final
 class ReplayBegin(_message.Message):
-    """The messages up to ReplayEnd are the RM's whole state. None of its asks is scheduled until then."""
+    """The messages up to ReplayEnd contain the RM's whole state. No ask of the RM is scheduled before ReplayEnd."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -505,7 +505,7 @@ Global___ReplayBegin: _TypeAlias = ReplayBegin  # noqa: Y015
 
 @_typing.final
 class ReplayEnd(_message.Message):
-    """Ends a replay with the counts of what was sent, so that a loss is detected."""
+    """Ends a replay with the counts of the sent items, so that a loss is detected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -540,8 +540,8 @@ class ReplayResult(_message.Message):
     COMPLETE_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
     complete: _builtins.bool
-    """True: scheduling for the RM begins. False: something was lost. Send a Hello without a token, which
-    drops what has arrived, and replay.
+    """True: scheduling for the RM begins. False: items were lost. Send a Hello without a token, which drops
+    the received items, and replay again.
     """
     reason: _builtins.str
     """The counts that did not match."""
@@ -561,7 +561,7 @@ Global___ReplayResult: _TypeAlias = ReplayResult  # noqa: Y015
 
 @_typing.final
 class PredicateChecks(_message.Message):
-    """The checks that were due at one moment, in the order in which they are to be decided."""
+    """The checks that are due at one moment, to be decided in this order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -583,13 +583,13 @@ Global___PredicateChecks: _TypeAlias = PredicateChecks  # noqa: Y015
 
 @_typing.final
 class PredicateCheck(_message.Message):
-    """Asks on which of the nodes the ask may be placed. The RM answers within the deadline; the core continues
-    with other work meanwhile. The ask is assumed on the first node: its room there is booked.
+    """A question: on which of the nodes may the ask be placed? The RM answers within the deadline; the core
+    meanwhile continues with other work. The ask is assumed on the first node, where its resources are booked.
 
-    An ask whose first node is accepted counts as placed there. So checks are decided one after the
-    other, and each takes account of the asks that were accepted before it, in this message or earlier.
+    If the first node is accepted, the ask counts as placed there. So checks must be decided in order, and each
+    must consider the asks that were accepted before it, in this message or earlier ones.
 
-    A refusal is valid for the node until something changes there, and shared by `class_by`.
+    A refusal is valid until something changes on the node, for all asks that share results by `class_by`.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -607,15 +607,15 @@ class PredicateCheck(_message.Message):
     application_id: _builtins.str
     allocation_key: _builtins.str
     allocate: _builtins.bool
-    """True: test everything, for an allocation. False: test whether a reservation makes sense,
-    regardless of what runs on the nodes now.
+    """True: test everything, for an allocation. False: test only whether the node could be reserved for the
+    ask, regardless of the current allocations on the node.
     """
     deadline_milliseconds: _builtins.int
-    """The time for the answer, from when the check was written to the stream."""
+    """Time for the answer, from when the check was written to the stream."""
     @_builtins.property
     def node_ids(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """The first is the node on which the ask would be placed now. Others may follow: the next ones, one
-        for each pending ask of the same class, and more after refusals.
+        """First the node on which the ask would be placed now. Further candidates may follow: one for each
+        pending ask of the same class, and more after refusals.
         """
 
     def __init__(
@@ -639,7 +639,7 @@ Global___PredicateCheck: _TypeAlias = PredicateCheck  # noqa: Y015
 
 @_typing.final
 class PredicateAnswers(_message.Message):
-    """Answers to checks, in the order in which they were decided."""
+    """Answers to checks, in the order of the decisions."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -661,8 +661,8 @@ Global___PredicateAnswers: _TypeAlias = PredicateAnswers  # noqa: Y015
 
 @_typing.final
 class PredicateAnswer(_message.Message):
-    """Answers a PredicateCheck. Nodes that are not refused are accepted. An answer to a check that is
-    not open any more is ignored.
+    """Answers a PredicateCheck. Nodes that are not refused are accepted. An answer to a check that is no
+    longer open is ignored.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -712,7 +712,7 @@ Global___NodeRefusal: _TypeAlias = NodeRefusal  # noqa: Y015
 
 @_typing.final
 class PreemptionChecks(_message.Message):
-    """The preemption checks that were due at one moment."""
+    """The preemption checks that are due at one moment."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -734,8 +734,8 @@ Global___PreemptionChecks: _TypeAlias = PreemptionChecks  # noqa: Y015
 
 @_typing.final
 class PreemptionCheck(_message.Message):
-    """Asks which victims have to be stopped on each of the nodes, so that the ask can run there. The RM answers
-    within the deadline; the core continues with other work meanwhile. No victim has been stopped yet.
+    """A question: on which of the nodes can the ask run, and after the end of which victims? The RM answers
+    within the deadline; the core meanwhile continues with other work. No victim has been stopped yet.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -747,12 +747,12 @@ class PreemptionCheck(_message.Message):
     NODES_FIELD_NUMBER: _builtins.int
     DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Numbered together with the predicate checks of the registration."""
+    """Rises with every check of a registration, of both kinds."""
     partition_name: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
     deadline_milliseconds: _builtins.int
-    """The time for the answer, from when the check was written to the stream."""
+    """Time for the answer, from when the check was written to the stream."""
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___NodeVictims]: ...
     def __init__(
@@ -775,7 +775,7 @@ Global___PreemptionCheck: _TypeAlias = PreemptionCheck  # noqa: Y015
 
 @_typing.final
 class NodeVictims(_message.Message):
-    """A node, and the victims there."""
+    """A node and its victims."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -784,10 +784,10 @@ class NodeVictims(_message.Message):
     START_INDEX_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     start_index: _builtins.int
-    """The resources of the ask fit once the victims up to this position have ended; -1: at once."""
+    """The ask's resources fit once the victims up to this position have ended; -1 if they fit now."""
     @_builtins.property
     def victims(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """In the order in which they would be stopped. There may be more than the ask needs for its resources."""
+        """In the order of preemption. The ask's resources may not need all of them."""
 
     def __init__(
         self,
@@ -848,8 +848,8 @@ Global___PreemptionAnswers: _TypeAlias = PreemptionAnswers  # noqa: Y015
 
 @_typing.final
 class PreemptionAnswer(_message.Message):
-    """Answers a PreemptionCheck. Nodes that it does not name are refused. An answer to a check that is
-    not open any more is ignored.
+    """Answers a PreemptionCheck. Nodes that it does not name are refused. An answer to a check that is no
+    longer open is ignored.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -876,7 +876,7 @@ Global___PreemptionAnswer: _TypeAlias = PreemptionAnswer  # noqa: Y015
 
 @_typing.final
 class NodeNeed(_message.Message):
-    """The ask can run on the node."""
+    """A node on which the ask can run."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -884,7 +884,7 @@ class NodeNeed(_message.Message):
     INDEX_FIELD_NUMBER: _builtins.int
     node_id: _builtins.str
     index: _builtins.int
-    """The position of the last victim that has to be stopped, not below `start_index`; -1: none."""
+    """Position of the last victim that has to be stopped, at least `start_index`; -1 if none has to be."""
     def __init__(
         self,
         *,
@@ -901,9 +901,7 @@ Global___NodeNeed: _TypeAlias = NodeNeed  # noqa: Y015
 
 @_typing.final
 class PreemptionNotices(_message.Message):
-    """Allocations that will be stopped for others, as their queue has the property `preemption.notice`, and
-    withdrawn notices of some others.
-    """
+    """Notices and withdrawn notices for allocations in queues with the property `preemption.notice`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -915,7 +913,7 @@ class PreemptionNotices(_message.Message):
     def notices(self) -> _containers.RepeatedCompositeFieldContainer[Global___PreemptionNotice]: ...
     @_builtins.property
     def withdrawn(self) -> _containers.RepeatedCompositeFieldContainer[Global___Victim]:
-        """Withdrawn notices: the room is not needed any more, and the allocation continues to run."""
+        """Allocations whose notices are withdrawn; they continue to run."""
 
     def __init__(
         self,
@@ -934,7 +932,7 @@ Global___PreemptionNotices: _TypeAlias = PreemptionNotices  # noqa: Y015
 
 @_typing.final
 class PreemptionNotice(_message.Message):
-    """An allocation that the RM will be asked to stop at the deadline, or as soon as it answers `ready`."""
+    """An allocation that the RM will be asked to stop at the deadline, or as soon as the RM reports it ready."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -950,11 +948,11 @@ class PreemptionNotice(_message.Message):
     deadline: _builtins.int
     """In nanoseconds since 1970."""
     beneficiary_application_id: _builtins.str
-    """The ask that gets the room, and its queue; for a lowered maximum only the queue with that maximum."""
+    """The ask that will use the resources, and its queue. If a maximum was lowered: only the queue with it."""
     beneficiary_allocation_key: _builtins.str
     queue: _builtins.str
     lost_seconds: _builtins.float
-    """Work that would be lost now, in seconds: the time since the last checkpoint."""
+    """Seconds of work since the last checkpoint, which would be lost if the allocation ended now."""
     def __init__(
         self,
         *,
@@ -996,7 +994,7 @@ Global___NoticeAnswers: _TypeAlias = NoticeAnswers  # noqa: Y015
 
 @_typing.final
 class NoticeAnswer(_message.Message):
-    """Answers a PreemptionNotice. An answer for an allocation that is not under notice is ignored."""
+    """Answers a PreemptionNotice. An answer for an allocation without a notice is ignored."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1008,8 +1006,8 @@ class NoticeAnswer(_message.Message):
     application_id: _builtins.str
     allocation_key: _builtins.str
     later_milliseconds: _builtins.int
-    """0: it is ready to be stopped. Otherwise the milliseconds after which it will be; accepted once,
-    and up to the deadline at most.
+    """0 if the allocation can be stopped now, otherwise the milliseconds after which it can be. A delay is
+    accepted once, and at most up to the deadline.
     """
     def __init__(
         self,
@@ -1029,7 +1027,7 @@ Global___NoticeAnswer: _TypeAlias = NoticeAnswer  # noqa: Y015
 
 @_typing.final
 class ContainerStates(_message.Message):
-    """Asks that quotas would admit but that fit no node, for an autoscaler. Each is sent once."""
+    """Asks that quotas admit but that fit on no node, for an autoscaler. Each is sent once."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1051,8 +1049,8 @@ Global___ContainerStates: _TypeAlias = ContainerStates  # noqa: Y015
 
 @_typing.final
 class Events(_message.Message):
-    """Events of the RM's partitions, with ids rising by one from `first_id`. If events could not be
-    sent in time there is a gap; State.ListEvents still has them for a while.
+    """Events of the RM's partitions, with consecutive ids from `first_id`. A gap means that events could not be
+    sent in time; State.ListEvents still has them for a while.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1078,16 +1076,16 @@ Global___Events: _TypeAlias = Events  # noqa: Y015
 
 @_typing.final
 class StateDumpWanted(_message.Message):
-    """A state dump is being made: the RM may add its own state to it."""
+    """Requests the RM's own state for a state dump."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
     ID_FIELD_NUMBER: _builtins.int
     DEADLINE_MILLISECONDS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
-    """Rises with every such message of a registration."""
+    """Rises with every such request of a registration."""
     deadline_milliseconds: _builtins.int
-    """Time for the answer. A dump without an answer says so."""
+    """Time for the answer. If there is none, the dump has a note in its place."""
     def __init__(
         self,
         *,
@@ -1116,7 +1114,7 @@ class StateDump(_message.Message):
     json: _builtins.str
     """A JSON document, at most 1 MiB."""
     error: _builtins.str
-    """In place of a document: why there is none."""
+    """The reason why there is no document; empty if there is one."""
     def __init__(
         self,
         *,
@@ -1134,7 +1132,7 @@ Global___StateDump: _TypeAlias = StateDump  # noqa: Y015
 
 @_typing.final
 class Heartbeat(_message.Message):
-    """Shows only that its sender is alive."""
+    """Only shows that its sender is alive."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1158,11 +1156,11 @@ class Notice(_message.Message):
     CODE_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     code: _builtins.str
-    """Stable. REPLAY_MISSING: nothing of the RM is scheduled, as it has not begun the replay that the
-    welcome wanted, or has not ended it.
+    """Stable code. REPLAY_MISSING: no ask of the RM is scheduled, because the RM has not begun or not ended the
+    replay that the welcome requires.
     """
     message: _builtins.str
-    """For people to read."""
+    """Text for people."""
     def __init__(
         self,
         *,
@@ -1179,7 +1177,7 @@ Global___Notice: _TypeAlias = Notice  # noqa: Y015
 
 @_typing.final
 class Ack(_message.Message):
-    """Carries the outer `acknowledged` when there is nothing else to send."""
+    """Carries `acknowledged` when there is nothing else to send."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1196,7 +1194,7 @@ Global___Ack: _TypeAlias = Ack  # noqa: Y015
 
 @_typing.final
 class Drain(_message.Message):
-    """The core is about to stop: finish, close, and come back after a while."""
+    """The core is about to stop: send a Goodbye, and connect again after `retry_after_milliseconds`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1228,7 +1226,7 @@ class Goodbye(_message.Message):
     UNREGISTER_FIELD_NUMBER: _builtins.int
     reason: _builtins.str
     unregister: _builtins.bool
-    """From the RM: forget it with its whole state. Otherwise its books are kept."""
+    """From the RM: true to remove the RM and all its state. Otherwise the core retains the state."""
     def __init__(
         self,
         *,

@@ -26,8 +26,8 @@ if _version_not_supported:
 
 
 class SessionStub(object):
-    """One ordered stream per resource manager (RM), carrying everything the three si.v1 streams do,
-    and what they cannot: order between nodes, applications and asks, resumption, replay, fencing.
+    """One ordered stream per resource manager (RM). It replaces the three streams of si.v1, and adds an order
+    between nodes, applications and asks, resumption, replay, and fencing.
     """
 
     def __init__(self, channel):
@@ -44,8 +44,8 @@ class SessionStub(object):
 
 
 class SessionServicer(object):
-    """One ordered stream per resource manager (RM), carrying everything the three si.v1 streams do,
-    and what they cannot: order between nodes, applications and asks, resumption, replay, fencing.
+    """One ordered stream per resource manager (RM). It replaces the three streams of si.v1, and adds an order
+    between nodes, applications and asks, resumption, replay, and fencing.
     """
 
     def Update(self, request_iterator, context):
@@ -71,8 +71,8 @@ def add_SessionServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Session(object):
-    """One ordered stream per resource manager (RM), carrying everything the three si.v1 streams do,
-    and what they cannot: order between nodes, applications and asks, resumption, replay, fencing.
+    """One ordered stream per resource manager (RM). It replaces the three streams of si.v1, and adds an order
+    between nodes, applications and asks, resumption, replay, and fencing.
     """
 
     @staticmethod

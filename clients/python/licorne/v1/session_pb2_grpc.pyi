@@ -27,8 +27,8 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class SessionStub:
-    """One ordered stream per resource manager (RM), carrying everything the three si.v1 streams do,
-    and what they cannot: order between nodes, applications and asks, resumption, replay, fencing.
+    """One ordered stream per resource manager (RM). It replaces the three streams of si.v1, and adds an order
+    between nodes, applications and asks, resumption, replay, and fencing.
     """
 
     @_typing.overload
@@ -39,16 +39,16 @@ class SessionStub:
 
 @_typing.type_check_only
 class SessionAsyncStub(SessionStub):
-    """One ordered stream per resource manager (RM), carrying everything the three si.v1 streams do,
-    and what they cannot: order between nodes, applications and asks, resumption, replay, fencing.
+    """One ordered stream per resource manager (RM). It replaces the three streams of si.v1, and adds an order
+    between nodes, applications and asks, resumption, replay, and fencing.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Update: _aio.StreamStreamMultiCallable[_session_pb2.UpdateRequest, _session_pb2.UpdateResponse]  # type: ignore[assignment]
 
 class SessionServicer(metaclass=_abc_1.ABCMeta):
-    """One ordered stream per resource manager (RM), carrying everything the three si.v1 streams do,
-    and what they cannot: order between nodes, applications and asks, resumption, replay, fencing.
+    """One ordered stream per resource manager (RM). It replaces the three streams of si.v1, and adds an order
+    between nodes, applications and asks, resumption, replay, and fencing.
     """
 
     @_abc_1.abstractmethod

@@ -42,9 +42,9 @@ class GetHealthRequest(_message.Message):
     RM_ID_FIELD_NUMBER: _builtins.int
     AUDIT_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
-    """Findings about one RM alone; empty for all."""
+    """Only findings about this RM; empty for all findings."""
     audit: _builtins.bool
-    """True to add all books up first. Otherwise the findings of the last audit count, at most minutes ago."""
+    """True to recount all books first. Otherwise the last audit counts, which is at most minutes old."""
     def __init__(
         self,
         *,
@@ -69,18 +69,18 @@ class GetHealthResponse(_message.Message):
     TIME_FIELD_NUMBER: _builtins.int
     MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     severity: _builtins.str
-    """The worst severity of the findings: "ok", "degraded" or "down"."""
+    """The worst severity of all findings: "ok", "degraded" or "down"."""
     scope: _builtins.str
-    """Of what the verdict is: "this server", "RM NAME" or "all members"."""
+    """Subject of the answer: "this server", "RM NAME" or "all members"."""
     time: _builtins.int
-    """The moment of the verdict; of several members, that of the first."""
+    """Time of the answer; for several members, of the first member's answer."""
     @_builtins.property
     def findings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Finding]:
-        """The worst first, and of equals the oldest."""
+        """The worst first, then the oldest."""
 
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that gave no answer; there is a finding about each."""
+        """Names of members that did not answer; there is a finding about each."""
 
     def __init__(
         self,
@@ -101,7 +101,7 @@ Global___GetHealthResponse: _TypeAlias = GetHealthResponse  # noqa: Y015
 
 @_typing.final
 class Finding(_message.Message):
-    """Something that is not as it should be."""
+    """A problem."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -113,24 +113,24 @@ class Finding(_message.Message):
     SINCE_FIELD_NUMBER: _builtins.int
     MEMBER_FIELD_NUMBER: _builtins.int
     severity: _builtins.str
-    """"ok" while it has not lasted long enough to count, then "degraded" or "down": "down" if nothing is
-    scheduled because of it.
+    """"ok" while the problem is too new to count, then "down" if it stops all scheduling, otherwise
+    "degraded".
     """
     concern: _builtins.str
-    """What it is about: "server", "listener", "store", "member", "worker", "rm", "scheduling", "queue",
+    """Kind of subject: "server", "listener", "store", "member", "worker", "rm", "scheduling", "queue",
     "subscriber", "configuration", "budgets", "disk", "journal", "memory", "rejections", "nodes" or "books".
-    More may follow.
+    More kinds may be added.
     """
     name: _builtins.str
-    """Which of them; empty if there is one only."""
+    """Name of the subject; empty if there is only one of the kind."""
     rm_id: _builtins.str
-    """The RM that it is about; empty for none."""
+    """The RM of the subject; empty for none."""
     text: _builtins.str
     """A sentence without a full stop."""
     since: _builtins.int
-    """Since when; 0 if unknown."""
+    """Begin of the problem; 0 if unknown."""
     member: _builtins.str
-    """The member that says so, if it is about that member itself; empty otherwise."""
+    """The member that has the problem; empty if it is not about a single member."""
     def __init__(
         self,
         *,
@@ -183,7 +183,7 @@ class GetServerResponse(_message.Message):
     started_time: _builtins.int
     @_builtins.property
     def protocols(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """The versions of licorne.v1.Session that are spoken."""
+        """The supported protocol versions of licorne.v1.Session."""
 
     def __init__(
         self,
@@ -204,7 +204,7 @@ Global___GetServerResponse: _TypeAlias = GetServerResponse  # noqa: Y015
 
 @_typing.final
 class ListRmsRequest(_message.Message):
-    """In order of their ids."""
+    """RMs are listed by id."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -238,7 +238,7 @@ class ListRmsResponse(_message.Message):
     def rms(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceManager]: ...
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that did not answer in time, by their names: the answer lacks their part."""
+        """Names of members that did not answer in time: the answer lacks their part."""
 
     def __init__(
         self,
@@ -277,11 +277,11 @@ class ResourceManager(_message.Message):
     """The number of its last registration."""
     registered_time: _builtins.int
     connected: _builtins.bool
-    """Whether a stream of it is open."""
+    """True if the RM has an open stream."""
     since: _builtins.int
-    """Since when a stream of it is open, or none is; without any stream so far, since the registration."""
+    """Time when `connected` last changed; if the RM never had a stream, time of the registration."""
     over_session: _builtins.bool
-    """Whether it is served over licorne.v1.Session; over si.v1 otherwise."""
+    """True if it uses licorne.v1.Session, false if it uses si.v1."""
     @_builtins.property
     def partitions(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Normalized names."""
@@ -315,7 +315,7 @@ Global___ResourceManager: _TypeAlias = ResourceManager  # noqa: Y015
 
 @_typing.final
 class RmAmounts(_message.Message):
-    """Counts of one RM's objects, or caps on them."""
+    """Numbers of an RM's objects, or limits for them."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -332,13 +332,13 @@ class RmAmounts(_message.Message):
     nodes: _builtins.int
     applications: _builtins.int
     asks: _builtins.int
-    """Asks and allocations, foreign ones too."""
+    """Asks and allocations, including foreign ones."""
     ended: _builtins.int
-    """Ended applications that are still in reports."""
+    """Ended applications that are still retained for reports."""
     memory: _builtins.int
     """Bytes, as estimated by the core."""
     ended_memory: _builtins.int
-    """Bytes of these for ended applications."""
+    """The part of `memory` for ended applications."""
     def __init__(
         self,
         *,
@@ -365,7 +365,7 @@ class ListPartitionsRequest(_message.Message):
 
     RM_ID_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
-    """Empty: those of all RMs."""
+    """Only partitions of this RM; empty for all RMs."""
     def __init__(
         self,
         *,
@@ -389,7 +389,7 @@ class ListPartitionsResponse(_message.Message):
     def partitions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Partition]: ...
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that did not answer in time, by their names: the answer lacks their part."""
+        """Names of members that did not answer in time: the answer lacks their part."""
 
     def __init__(
         self,
@@ -515,20 +515,20 @@ class Partition(_message.Message):
     preemption_enabled: _builtins.bool
     quota_preemption_enabled: _builtins.bool
     node_sort_attribute: _builtins.str
-    """The node attribute of the policy "spread"; empty for others."""
+    """The node attribute of the policy "spread"; empty for other policies."""
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def applications(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Applications by state."""
+        """Number of applications by state."""
 
     @_builtins.property
     def node_sort_weights(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
     @_builtins.property
     def holds(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Why nothing is scheduled at the moment, if so: "replay in progress", "outbox full", …."""
+        """Reasons why nothing is scheduled now, such as "replay in progress" or "outbox full"; empty otherwise."""
 
     def __init__(
         self,
@@ -825,16 +825,16 @@ class Queue(_message.Message):
     running_applications: _builtins.int
     max_applications: _builtins.int
     share: _builtins.float
-    """Allocated against guaranteed or fair maximum (`fair_max`), as used to order siblings."""
+    """Allocated divided by guaranteed resources, or by `fair_max`; orders siblings."""
     priority: _builtins.int
     sort_policy: _builtins.str
     quota_preemption_time: _builtins.int
-    """When the allocations above a lowered maximum are preempted; 0 for never."""
+    """Time when allocations above a lowered maximum will be preempted; 0 for never."""
     @_builtins.property
     def guaranteed(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """A name that is absent is unlimited."""
+        """Absent resources are unlimited."""
 
     @_builtins.property
     def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
@@ -846,29 +846,29 @@ class Queue(_message.Message):
     def properties(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def preempting(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resources of victims of preemption that are being stopped."""
+        """Resources of victims that are being stopped."""
 
     @_builtins.property
     def promised(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resources of asks for which victims were stopped: no other ask gets them."""
+        """Resources of asks for which victims were stopped; no other ask can use them."""
 
     @_builtins.property
     def fair_max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Divisors of `allocated` for the share, for each type that is not guaranteed: the maximum of
-        the queue, or else of the nearest queue above it that has one.
+        """Divisors for `share`, by resource that is not guaranteed: the maximum of the queue, or of its nearest
+        ancestor that has one.
         """
 
     @_builtins.property
     def stop(self) -> Global___OperatorMark:
-        """The operator that stopped it; absent if none did."""
+        """The operator that stopped the queue; absent if none did."""
 
     @_builtins.property
     def fair_share(self) -> Global___FairShare:
-        """Decayed usage against the weight, as used to order siblings; only with `fairshare.half-life`."""
+        """Decayed usage by weight, which orders siblings; absent without `fairshare.half-life`."""
 
     @_builtins.property
     def hours_budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___HoursBudget]:
-        """Budgets of resource-hours, by resource."""
+        """Budgets of resource hours, by resource."""
 
     def __init__(
         self,
@@ -908,7 +908,7 @@ Global___Queue: _TypeAlias = Queue  # noqa: Y015
 
 @_typing.final
 class FairShare(_message.Message):
-    """Fairness with memory: usage counts half after each half-life."""
+    """Fair share by past usage, which decays: it counts half after each half-life."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -937,13 +937,13 @@ class FairShare(_message.Message):
     WEIGHT_FIELD_NUMBER: _builtins.int
     HALF_LIFE_FIELD_NUMBER: _builtins.int
     share: _builtins.float
-    """The value that orders siblings, or users of one leaf: the smaller comes first."""
+    """The value that orders siblings, or users of a leaf; the smallest is first."""
     weight: _builtins.float
     half_life: _builtins.float
-    """In seconds."""
+    """Half-life in seconds."""
     @_builtins.property
     def decayed(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """In the units of the resource times hours."""
+        """Decayed usage, in units of the resource times hours."""
 
     def __init__(
         self,
@@ -963,7 +963,7 @@ Global___FairShare: _TypeAlias = FairShare  # noqa: Y015
 
 @_typing.final
 class HoursBudget(_message.Message):
-    """Resource-hours that a queue may use in a window of time."""
+    """Budget of the resource hours that a queue may use in a window of time."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -975,12 +975,12 @@ class HoursBudget(_message.Message):
     RESETS_AT_FIELD_NUMBER: _builtins.int
     resource: _builtins.str
     limit: _builtins.float
-    """In the units of the resource times hours."""
+    """The limit, and below the usage, in units of the resource times hours."""
     used: _builtins.float
     left: _builtins.float
-    """Negative if running allocations have used more."""
+    """Remaining amount; negative if running allocations have exceeded the limit."""
     window: _builtins.float
-    """In seconds."""
+    """Length of the window in seconds."""
     resets_at: _builtins.int
     """End of the window, in nanoseconds since 1970."""
     def __init__(
@@ -1013,14 +1013,14 @@ class ListApplicationsRequest(_message.Message):
     REASON_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     queue: _builtins.str
-    """Empty: all queues."""
+    """The queue; empty for all queues."""
     state: _builtins.str
     """"active" (the default), "completed" or "rejected"."""
     page_size: _builtins.int
     page_token: _builtins.str
     reason: _builtins.str
-    """Only those that wait, or were rejected, for a reason with this text in it, in any case: a code such as
-    NO_NODE_FITS, or words. Each then has its `reason`.
+    """Only applications that wait or were rejected for a reason with this text, in upper or lower case: a code
+    such as NO_NODE_FITS, or words. Each then has its `reason`.
     """
     def __init__(
         self,
@@ -1049,7 +1049,7 @@ class ListApplicationsResponse(_message.Message):
     next_page_token: _builtins.str
     @_builtins.property
     def applications(self) -> _containers.RepeatedCompositeFieldContainer[Global___Application]:
-        """Without their asks and allocations."""
+        """The applications without their asks and allocations."""
 
     def __init__(
         self,
@@ -1075,9 +1075,8 @@ class GetApplicationRequest(_message.Message):
     partition: _builtins.str
     application_id: _builtins.str
     limit: _builtins.int
-    """At most so many asks, the first in order, and so many allocations, the oldest; 0 for 1,000,
-    10,000 at the most, fewer where they are large. `pending_asks` and `allocation_count` of the
-    answer say how many there are.
+    """Maximum number of asks (the first in order), and of allocations (the oldest). 0 means 1,000, the maximum
+    is 10,000, and large ones may be fewer. `pending_asks` and `allocation_count` of the answer count all.
     """
     def __init__(
         self,
@@ -1221,24 +1220,24 @@ class Application(_message.Message):
     pending_asks: _builtins.int
     allocation_count: _builtins.int
     backoff_deadline: _builtins.int
-    """When its back-off ends, until which its asks are not tried; 0 without a back-off."""
+    """End of its back-off, in which its asks are not tried; 0 without a back-off."""
     group: _builtins.str
-    """The group that it counts for, empty for none."""
+    """The group whose limits apply to it; empty for none."""
     reservations: _builtins.int
-    """Asks with a reserved node."""
+    """Number of its asks with a reserved node."""
     start_time: _builtins.int
     gang_scheduling_style: _builtins.str
     """For a gang: "Soft" or "Hard"."""
     placeholder_deadline: _builtins.int
-    """When its placeholders time out; 0 without a running timeout."""
+    """Time when its placeholders time out; 0 without a running timeout."""
     placeholder_count: _builtins.int
-    """Placeholders that are allocated. They are in `allocation_count`."""
+    """Number of allocated placeholders, which `allocation_count` includes."""
     operator_priority: _builtins.int
-    """The priority of all its asks, as set by an operator in place of their own; absent if none was set."""
+    """The priority of all its asks that an operator has set in place of their own; absent if none was set."""
     age_bonus: _builtins.int
-    """Increase of the priority that orders it, by the age of its oldest ask; 0 without ageing."""
+    """Increase of its priority in the order, by the age of its oldest ask; 0 without ageing."""
     reason: _builtins.str
-    """In a list for a reason: code and text of the check that stops its first ask, or why it was rejected."""
+    """In a list by reason: code and text of the check that blocks its first ask, or the reason of its rejection."""
     @_builtins.property
     def groups(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
@@ -1253,25 +1252,25 @@ class Application(_message.Message):
     def allocations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Allocation]: ...
     @_builtins.property
     def placeholder_allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resources of its placeholders, which are not in `allocated`."""
+        """Resources of its allocated placeholders, which `allocated` does not include."""
 
     @_builtins.property
     def placeholder_ask(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """For a gang: the sum of all its placeholders."""
+        """For a gang: total resources of its placeholders."""
 
     @_builtins.property
     def task_groups(self) -> _containers.RepeatedCompositeFieldContainer[Global___TaskGroup]: ...
     @_builtins.property
     def hold(self) -> Global___OperatorMark:
-        """The operator that holds it, so that none of its asks is allocated; absent if it is not held."""
+        """The operator that holds it, so that none of its asks is placed; absent if it is not held."""
 
     @_builtins.property
     def change(self) -> Global___OperatorMark:
-        """The operator that gave it another priority or queue; absent if none did."""
+        """The operator that changed its priority or queue; absent if none did."""
 
     @_builtins.property
     def elastic(self) -> Global___Elastic:
-        """Its size, if it is an elastic gang; absent for all others."""
+        """The size of an elastic gang; absent for all other applications."""
 
     def __init__(
         self,
@@ -1326,7 +1325,7 @@ Global___Application: _TypeAlias = Application  # noqa: Y015
 
 @_typing.final
 class Elastic(_message.Message):
-    """The size of an elastic gang, in members: its asks that have a task group."""
+    """The size of an elastic gang in members, which are its asks with a task group."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1336,15 +1335,15 @@ class Elastic(_message.Message):
     MAX_FIELD_NUMBER: _builtins.int
     STEP_FIELD_NUMBER: _builtins.int
     size: _builtins.int
-    """Members that run."""
+    """Number of running members."""
     leaving: _builtins.int
-    """Those among them that are being stopped for others, or are under notice."""
+    """Number of running members that are being preempted, or have a notice."""
     min: _builtins.int
-    """Members that start together."""
+    """Number of members that start together."""
     max: _builtins.int
-    """The most members; 0 for any number."""
+    """Maximum number of members; 0 for no limit."""
     step: _builtins.int
-    """Members by which it grows and shrinks."""
+    """Number of members by which it grows and shrinks."""
     def __init__(
         self,
         *,
@@ -1364,9 +1363,7 @@ Global___Elastic: _TypeAlias = Elastic  # noqa: Y015
 
 @_typing.final
 class TaskGroup(_message.Message):
-    """A task group of a gang. Placeholders that are not replaced and not timed out are still to be
-    replaced.
-    """
+    """A task group of a gang. Its placeholders that are neither replaced nor timed out can still be replaced."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1397,14 +1394,14 @@ class TaskGroup(_message.Message):
     MIN_RESOURCE_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     count: _builtins.int
-    """Placeholders that have arrived."""
+    """Number of submitted placeholders."""
     replaced: _builtins.int
-    """Placeholders replaced by real allocations."""
+    """Number of placeholders that members have replaced."""
     timed_out: _builtins.int
-    """Placeholders that ended otherwise, or are being stopped."""
+    """Number of placeholders that have ended otherwise, or are being stopped."""
     @_builtins.property
     def min_resource(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The size of the first placeholder."""
+        """Resources of the first placeholder."""
 
     def __init__(
         self,
@@ -1510,30 +1507,30 @@ class Ask(_message.Message):
     priority: _builtins.int
     request_time: _builtins.int
     scheduling_attempted: _builtins.bool
-    """Whether it was within its user's quota when it was tried."""
+    """True if it was within its user's quota when it was tried."""
     triggered_scale_up: _builtins.bool
-    """Whether it was reported to the RM as fitting no node."""
+    """True if it was reported to the RM because it fits on no node."""
     reserved_node: _builtins.str
-    """The node that is reserved for it, empty for none."""
+    """The node that is reserved for it; empty for none."""
     assumed_node: _builtins.str
-    """The node on which it is assumed, while the RM is asked about that node; empty for none."""
+    """The node on which it is assumed while the RM checks that node; empty for none."""
     required_node: _builtins.str
-    """The only node on which it may run, empty for any."""
+    """The only node on which it may run; empty for any node."""
     placeholder: _builtins.bool
     task_group: _builtins.str
     replaces: _builtins.str
-    """The placeholder that it is to replace, empty for none. The RM was asked to stop that, or is being
-    asked about the node.
+    """The placeholder that it will replace, while the RM stops that placeholder or checks the node; empty for
+    none.
     """
     triggered_preemption: _builtins.bool
-    """Whether victims were stopped for it."""
+    """True if victims were stopped for it."""
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def tags(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def allocation_log(self) -> _containers.RepeatedCompositeFieldContainer[Global___AllocationLogEntry]:
-        """Why it was not allocated so far, each reason with its last time and how often."""
+        """Reasons why it was not placed, each with its last time and count."""
 
     def __init__(
         self,
@@ -1655,13 +1652,13 @@ class Allocation(_message.Message):
     placeholder: _builtins.bool
     task_group: _builtins.str
     placeholder_used: _builtins.bool
-    """Whether it replaced a placeholder."""
+    """True if it replaced a placeholder."""
     stopping: _builtins.str
-    """Why the RM was asked to stop it: "preempted", "replaced" or "timeout"; empty if it was not."""
+    """The reason why the RM was asked to stop it: "preempted", "replaced" or "timeout"; empty if it was not."""
     notice_deadline: _builtins.int
-    """When it will be preempted, of an allocation under notice; 0 for none."""
+    """Time when it will be preempted, as its notice says; 0 without a notice."""
     checkpoint: _builtins.int
-    """The time up to which its work is saved, as reported by its RM; 0 if it reported none."""
+    """Time up to which its work is saved, as the RM has reported; 0 without a report."""
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -1703,7 +1700,7 @@ class ListPreemptionsRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     application_id: _builtins.str
-    """Empty: those of all applications and keys."""
+    """The application and the key of the preempted allocation; empty for all."""
     allocation_key: _builtins.str
     page_size: _builtins.int
     page_token: _builtins.str
@@ -1733,7 +1730,7 @@ class ListPreemptionsResponse(_message.Message):
     next_page_token: _builtins.str
     @_builtins.property
     def preemptions(self) -> _containers.RepeatedCompositeFieldContainer[Global___Preemption]:
-        """The latest first. A partition records the last 10,000."""
+        """The latest first. A partition retains the last 10,000."""
 
     def __init__(
         self,
@@ -1751,9 +1748,7 @@ Global___ListPreemptionsResponse: _TypeAlias = ListPreemptionsResponse  # noqa: 
 
 @_typing.final
 class Preemption(_message.Message):
-    """An allocation that the RM was asked to stop in favour of others, with the numbers of that
-    moment.
-    """
+    """An allocation that the RM was asked to stop for others, with the figures of that moment."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1803,36 +1798,36 @@ class Preemption(_message.Message):
     priority: _builtins.int
     time: _builtins.int
     rule: _builtins.str
-    """"guarantee": for an ask whose queue was below its guarantee. "fair-share": the same of its fair share.
-    "required-node": for an ask that may run on no other node. "quota": the queue was above its lowered
-    maximum. "drain": an operator drained the node.
+    """"guarantee": for an ask whose queue was below its guarantee. "fair-share": for an ask whose queue was below
+    its fair share. "required-node": for an ask that requires the node. "quota": the queue was above its
+    lowered maximum. "drain": an operator drained the node.
     """
     beneficiary_application_id: _builtins.str
-    """The ask; empty for "quota" and "drain"."""
+    """The ask that uses the resources; empty for "quota" and "drain"."""
     beneficiary_allocation_key: _builtins.str
     beneficiary_priority: _builtins.int
     released_time: _builtins.int
-    """When the victim ended; 0 if it has not."""
+    """End of the victim; 0 if it has not ended."""
     noticed_time: _builtins.int
-    """When its RM was given notice; 0 for none."""
+    """Time of the notice to its RM; 0 for none."""
     ran: _builtins.float
-    """For how long it had run, in seconds, and how much of that was lost: since its last checkpoint."""
+    """Seconds that the victim had run, and seconds of lost work, since its last checkpoint."""
     lost: _builtins.float
     checkpoint: _builtins.int
-    """That checkpoint, in nanoseconds since 1970, as reported by its RM, or else the median of its queue; 0 for
-    neither.
+    """The last checkpoint in nanoseconds since 1970, as reported by its RM, or otherwise assumed from the median
+    of its queue; 0 for neither.
     """
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def victim_queue(self) -> Global___PreemptionQueue:
-        """The queue of the victim and that of the ask, or the queue whose maximum was lowered."""
+        """The queues of the victim and of the ask; for "quota" only the queue whose maximum was lowered."""
 
     @_builtins.property
     def beneficiary_queue(self) -> Global___PreemptionQueue: ...
     @_builtins.property
     def spared(self) -> Global___SparedAllocation:
-        """If costs were compared: the allocation on the node that would have been stopped next."""
+        """If costs were compared: the allocation on the node that would have been the next victim."""
 
     def __init__(
         self,
@@ -1867,7 +1862,7 @@ Global___Preemption: _TypeAlias = Preemption  # noqa: Y015
 
 @_typing.final
 class SparedAllocation(_message.Message):
-    """An allocation that was not chosen as a victim."""
+    """An allocation that was not selected as a victim."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -1895,7 +1890,7 @@ Global___SparedAllocation: _TypeAlias = SparedAllocation  # noqa: Y015
 
 @_typing.final
 class PreemptionQueue(_message.Message):
-    """A queue as it was when victims were chosen."""
+    """A queue at the time when victims were selected."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2068,7 +2063,7 @@ class ListNodesResponse(_message.Message):
     next_page_token: _builtins.str
     @_builtins.property
     def nodes(self) -> _containers.RepeatedCompositeFieldContainer[Global___Node]:
-        """By id."""
+        """Sorted by id."""
 
     def __init__(
         self,
@@ -2229,12 +2224,12 @@ class Node(_message.Message):
     partition: _builtins.str
     schedulable: _builtins.bool
     utilization: _builtins.float
-    """0 for empty to 1 for full, by the weights of the node sort policy."""
+    """From 0 (empty) to 1 (full), by the weights of the node sort policy."""
     allocation_count: _builtins.int
     foreign_count: _builtins.int
     drained: _builtins.bool
-    """Whether an operator has cordoned it: it takes no new allocations, regardless of its RM
-    (Admin.SetNodeSchedulable). Running ones continue, unless it has a `drain`.
+    """True if an operator has cordoned it (Admin.SetNodeSchedulable): it accepts no new allocations, even if its
+    RM allows them. Existing allocations run on, unless it has a `drain`.
     """
     reservation_count: _builtins.int
     """Number of reservations of the node."""
@@ -2246,21 +2241,21 @@ class Node(_message.Message):
     def occupied(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def available(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """May be below zero after a capacity decrease."""
+        """May be negative after the capacity was decreased."""
 
     @_builtins.property
     def attributes(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]: ...
     @_builtins.property
     def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
-        """Reservations of the node, the first 16; ListReservations has all."""
+        """The first 16 reservations of the node; ListReservations has all."""
 
     @_builtins.property
     def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resources that other asks have to leave free for all of these."""
+        """Resources that other asks must leave free for all reservations."""
 
     @_builtins.property
     def cordon(self) -> Global___OperatorMark:
-        """The operator that cordoned it; absent if none did."""
+        """The operator that cordoned the node; absent if none did."""
 
     @_builtins.property
     def drain(self) -> Global___NodeDrain:
@@ -2297,7 +2292,7 @@ Global___Node: _TypeAlias = Node  # noqa: Y015
 
 @_typing.final
 class OperatorMark(_message.Message):
-    """Mark of an operator's act on a node, a queue or an application."""
+    """Record of an operator's action on a node, a queue or an application."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2305,10 +2300,10 @@ class OperatorMark(_message.Message):
     TIME_FIELD_NUMBER: _builtins.int
     MESSAGE_FIELD_NUMBER: _builtins.int
     by: _builtins.str
-    """The name of the caller; empty if callers have none."""
+    """Name of the caller; empty if callers have no names."""
     time: _builtins.int
     message: _builtins.str
-    """Why, in the operator's words."""
+    """Reason, as the operator gave it."""
     def __init__(
         self,
         *,
@@ -2326,8 +2321,8 @@ Global___OperatorMark: _TypeAlias = OperatorMark  # noqa: Y015
 
 @_typing.final
 class NodeDrain(_message.Message):
-    """Progress of a drain: the RM is asked to stop allocations one by one, evenly until the deadline,
-    or all of them end by themselves.
+    """Progress of a drain. With a deadline the RM is asked to stop the allocations one after another until then;
+    without one they end by themselves.
     """
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -2340,14 +2335,14 @@ class NodeDrain(_message.Message):
     EXEMPT_FIELD_NUMBER: _builtins.int
     start_time: _builtins.int
     deadline: _builtins.int
-    """When the last allocation is stopped; 0 if none is."""
+    """Time when the last allocation will be stopped; 0 if none will be."""
     allocations: _builtins.int
-    """Allocations at the start, and those that remain."""
+    """Numbers of allocations at the start, and now."""
     remaining: _builtins.int
     stopping: _builtins.int
-    """Those of the remaining that the RM was asked to stop."""
+    """Number of remaining allocations that the RM was asked to stop."""
     exempt: _builtins.int
-    """Allocations that stay: foreign ones, and those of asks that require the node."""
+    """Number of exempt allocations: foreign ones, and those that require the node."""
     def __init__(
         self,
         *,
@@ -2405,22 +2400,22 @@ class Reservation(_message.Message):
     allocation_key: _builtins.str
     time: _builtins.int
     required: _builtins.bool
-    """Whether the ask may run on no other node."""
+    """True if the ask requires the node."""
     queue: _builtins.str
     """The queue of the ask."""
     exclusive: _builtins.bool
-    """Other asks have to leave all of the node (property reservation.exclusive)."""
+    """True if other asks must leave the whole node free (property reservation.exclusive)."""
     idle_since: _builtins.int
-    """Since when the ask would not fit on the empty node, in nanoseconds since 1970; 0 if it
-    would. Such a reservation is given up after reservation.idle.timeout.
+    """Time since which the ask would not fit even on the empty node, in nanoseconds since 1970; 0 if it would.
+    Such a reservation is removed after reservation.idle.timeout.
     """
     @_builtins.property
     def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Resources that other asks have to leave free on the node."""
+        """Resources that other asks must leave free on the node."""
 
     @_builtins.property
     def reason(self) -> Global___HolderReason:
-        """Why the ask does not run."""
+        """Reason why the ask does not run."""
 
     def __init__(
         self,
@@ -2446,7 +2441,7 @@ Global___Reservation: _TypeAlias = Reservation  # noqa: Y015
 
 @_typing.final
 class HolderReason(_message.Message):
-    """Why an ask with a reserved node does not run there."""
+    """The reason why an ask with a reserved node does not run there."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2474,14 +2469,13 @@ class HolderReason(_message.Message):
     MESSAGE_FIELD_NUMBER: _builtins.int
     LACKS_FIELD_NUMBER: _builtins.int
     code: _builtins.str
-    """The code of the check that stops it, "WAITS_FOR_ROOM", "NODE_REFUSED" (the RM says so, or the node
-    is out for another cause), "WAITS_FOR_TURN", "WAITS_FOR_ANSWER" (of its RM) or
-    "RESERVATION_ENDED" (while the report was made).
+    """The code of the check that blocks it; or "WAITS_FOR_ROOM", "NODE_REFUSED" (by its RM, or for another
+    cause), "WAITS_FOR_TURN", "WAITS_FOR_ANSWER" (of its RM), or "RESERVATION_ENDED" (during the report).
     """
     message: _builtins.str
     @_builtins.property
     def lacks(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """For "WAITS_FOR_ROOM": what has to become free on the node."""
+        """For "WAITS_FOR_ROOM": the resources that have to become free on the node."""
 
     def __init__(
         self,
@@ -2532,7 +2526,7 @@ class ListReservationsResponse(_message.Message):
     next_page_token: _builtins.str
     @_builtins.property
     def reservations(self) -> _containers.RepeatedCompositeFieldContainer[Global___Reservation]:
-        """By node id, then by time."""
+        """Sorted by node id, then by time."""
 
     def __init__(
         self,
@@ -2560,7 +2554,7 @@ class ListUsageRequest(_message.Message):
     partition: _builtins.str
     kind: Global___UsageKind.ValueType
     name: _builtins.str
-    """Empty: all users or groups."""
+    """Name of a user or group; empty for all."""
     page_size: _builtins.int
     page_token: _builtins.str
     def __init__(
@@ -2589,7 +2583,7 @@ class ListUsageResponse(_message.Message):
     next_page_token: _builtins.str
     @_builtins.property
     def usages(self) -> _containers.RepeatedCompositeFieldContainer[Global___Usage]:
-        """By name."""
+        """Sorted by name."""
 
     def __init__(
         self,
@@ -2637,7 +2631,7 @@ class Usage(_message.Message):
     name: _builtins.str
     @_builtins.property
     def application_groups(self) -> _containers.ScalarMap[_builtins.str, _builtins.str]:
-        """Applications that count, each with the group that it counts for, empty for none."""
+        """Counted applications, each with the group whose limits apply to it; empty for none."""
 
     @_builtins.property
     def root(self) -> Global___QueueUsage: ...
@@ -2709,22 +2703,22 @@ class QueueUsage(_message.Message):
     FAIR_SHARE_FIELD_NUMBER: _builtins.int
     queue: _builtins.str
     max_applications: _builtins.int
-    """0 for no limit."""
+    """Maximum number of applications; 0 for no limit."""
     @_builtins.property
     def allocated(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def running_applications(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Applications with allocations."""
+        """Ids of applications with allocations."""
 
     @_builtins.property
     def max(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The limit; a name that is absent is unlimited."""
+        """The limit; absent resources are unlimited."""
 
     @_builtins.property
     def children(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueUsage]: ...
     @_builtins.property
     def fair_share(self) -> Global___FairShare:
-        """Of a user, in a queue with `fairshare.half-life`."""
+        """For a user in a queue with `fairshare.half-life`."""
 
     def __init__(
         self,
@@ -2771,7 +2765,7 @@ class ListOutstandingResponse(_message.Message):
     SHAPES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def shapes(self) -> _containers.RepeatedCompositeFieldContainer[Global___OutstandingShape]:
-        """The largest count first."""
+        """Sorted by count, the largest first."""
 
     def __init__(
         self,
@@ -2788,7 +2782,7 @@ Global___ListOutstandingResponse: _TypeAlias = ListOutstandingResponse  # noqa: 
 
 @_typing.final
 class OutstandingShape(_message.Message):
-    """Asks of one size that quotas would admit but that fit no node."""
+    """Asks of one size that quotas admit but that fit on no node."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2840,7 +2834,7 @@ class OutstandingShape(_message.Message):
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def queues(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """How many of them in each queue."""
+        """Number of these asks by queue."""
 
     def __init__(
         self,
@@ -2864,9 +2858,9 @@ class ListReasonsRequest(_message.Message):
     PARTITION_FIELD_NUMBER: _builtins.int
     QUEUE_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """Empty: all partitions that the caller may see."""
+    """The partition; empty for all partitions that the caller may see."""
     queue: _builtins.str
-    """Only asks of this queue and of those below it; empty for all."""
+    """Only asks of this queue and its descendants; empty for all queues."""
     def __init__(
         self,
         *,
@@ -2890,16 +2884,16 @@ class ListReasonsResponse(_message.Message):
     TIME_FIELD_NUMBER: _builtins.int
     MISSING_MEMBERS_FIELD_NUMBER: _builtins.int
     asks: _builtins.int
-    """All pending asks; the sum over the reasons."""
+    """Number of pending asks: the sum over all reasons."""
     time: _builtins.int
     """The time of the answer."""
     @_builtins.property
     def reasons(self) -> _containers.RepeatedCompositeFieldContainer[Global___WaitReason]:
-        """Most asks first."""
+        """Sorted by number of asks, the largest first."""
 
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that did not answer in time, by their names: their asks are not counted."""
+        """Names of members that did not answer in time: their asks are not counted."""
 
     def __init__(
         self,
@@ -2919,7 +2913,7 @@ Global___ListReasonsResponse: _TypeAlias = ListReasonsResponse  # noqa: Y015
 
 @_typing.final
 class WaitReason(_message.Message):
-    """Asks that the same kind of check stops."""
+    """Asks that the same kind of check blocks."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -2955,20 +2949,20 @@ class WaitReason(_message.Message):
     """Stable code, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS, as in Check."""
     asks: _builtins.int
     queues: _builtins.int
-    """How many queues have such asks, and those with most of them, five at most."""
+    """Number of queues with such asks, and the queues with the most, at most five."""
     application_id: _builtins.str
-    """One of these asks."""
+    """An example of these asks."""
     allocation_key: _builtins.str
     @_builtins.property
     def resources(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The sum of these asks."""
+        """Total resources of these asks."""
 
     @_builtins.property
     def first_queues(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonQueue]: ...
     @_builtins.property
     def causes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonCause]:
-        """For NO_NODE_FITS: what most nodes lack for how many of the asks, by cause, such as "full: memory",
-        "reserved" or "refused: <reason>". The most frequent first, ten at most.
+        """For NO_NODE_FITS: the number of asks by the cause that excludes most nodes, such as "full: memory",
+        "reserved" or "refused: <reason>". The most frequent cause first, at most ten.
         """
 
     def __init__(
@@ -3003,7 +2997,7 @@ class ReasonQueue(_message.Message):
     queue: _builtins.str
     """The queue of the asks."""
     subject: _builtins.str
-    """The queue, user or group whose limit stops them; empty if the reason is about none."""
+    """The queue, user or group whose limit blocks them; empty if the reason is about none."""
     asks: _builtins.int
     def __init__(
         self,
@@ -3054,11 +3048,11 @@ class ListResourceHoursRequest(_message.Message):
     PAGE_SIZE_FIELD_NUMBER: _builtins.int
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
-    """Empty: all partitions that the caller may see."""
+    """The partition; empty for all partitions that the caller may see."""
     by: _builtins.str
     """"queue", "user" or "group"; empty for "queue"."""
     since: _builtins.int
-    """From this time, rounded down to an hour, until that; 0 for all records, and for now."""
+    """Begin, rounded down to an hour, and end; 0 for the first record, and for now."""
     until: _builtins.int
     page_size: _builtins.int
     page_token: _builtins.str
@@ -3089,7 +3083,7 @@ class ListResourceHoursResponse(_message.Message):
     KEPT_SINCE_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     kept_since: _builtins.int
-    """The hour from which records are kept; 0 if none are."""
+    """The first hour with records; 0 without records."""
     @_builtins.property
     def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___ResourceHours]: ...
     def __init__(
@@ -3182,19 +3176,19 @@ class ResourceHours(_message.Message):
     name: _builtins.str
     """The path of a queue, or the name of a user or group."""
     allocations: _builtins.int
-    """Allocations that ended, and those of them that were preempted, with what these had used."""
+    """Number of ended allocations, and number and resource hours of those that were preempted."""
     preempted: _builtins.int
     @_builtins.property
     def hours(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """Resources times hours: milli-core-hours, byte-hours, or counts times hours. A queue includes those
-        below it.
+        """Resources times hours: milli-core hours, byte hours, or counts times hours. A queue includes its
+        descendants.
         """
 
     @_builtins.property
     def preempted_hours(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]: ...
     @_builtins.property
     def backfilled_hours(self) -> _containers.ScalarMap[_builtins.str, _builtins.float]:
-        """The part of `hours` that allocations used which backfill had started (see `PassedStart`)."""
+        """The part of `hours` from allocations that backfill started (see `PassedStart`)."""
 
     def __init__(
         self,
@@ -3223,11 +3217,11 @@ class ListEventsRequest(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     COUNT_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
-    """Empty: the RM that registered first."""
+    """The RM; empty for the RM that registered first."""
     start: _builtins.int
-    """The first id wanted."""
+    """The first id to return."""
     count: _builtins.int
-    """Most events; 0 for as many as fit into one answer."""
+    """Maximum number of events; 0 for as many as fit into one answer."""
     def __init__(
         self,
         *,
@@ -3252,9 +3246,9 @@ class ListEventsResponse(_message.Message):
     HIGHEST_ID_FIELD_NUMBER: _builtins.int
     EVENTS_FIELD_NUMBER: _builtins.int
     instance: _builtins.str
-    """Changes when ids start anew: with every start of the server and registration of the RM."""
+    """Changes when ids start again: with every start of the server, and every registration of the RM."""
     lowest_id: _builtins.int
-    """The ids of recorded events; without any, `highest_id` is below `lowest_id`."""
+    """The lowest and highest id of recorded events; if there are none, `highest_id` is below `lowest_id`."""
     highest_id: _builtins.int
     @_builtins.property
     def events(self) -> _containers.RepeatedCompositeFieldContainer[Global___Event]: ...
@@ -3305,11 +3299,11 @@ class WatchEventsRequest(_message.Message):
     START_FIELD_NUMBER: _builtins.int
     INSTANCE_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
-    """Empty: the RM that registered first."""
+    """The RM; empty for the RM that registered first."""
     start: _builtins.int
-    """The first id; without it the stream begins with the next event."""
+    """The first id; if absent the stream begins with the next event."""
     instance: _builtins.str
-    """The instance that `start` is of; another one ends the call with OUT_OF_RANGE. Empty: any."""
+    """The instance of `start`; if the current instance differs, the error is OUT_OF_RANGE. Empty for any."""
     def __init__(
         self,
         *,
@@ -3360,7 +3354,7 @@ class ExplainRequest(_message.Message):
     partition: _builtins.str
     application_id: _builtins.str
     allocation_key: _builtins.str
-    """Empty: the application's first ask in order."""
+    """Key of the ask or allocation; empty for the application's first ask."""
     def __init__(
         self,
         *,
@@ -3396,22 +3390,21 @@ class ExplainResponse(_message.Message):
     application_id: _builtins.str
     queue: _builtins.str
     verdict: _builtins.str
-    """"allocated", "assumed" (booked on a node that the RM is being asked about), "pending" (a check
-    stops it), "waiting" (all checks pass, not tried yet), "replacing" (it replaces a
-    placeholder that the RM was asked to stop), "stopping" (the RM was asked to stop it) or "preempted"
-    (it has ended).
+    """"allocated", "assumed" (on a node that the RM is checking), "pending" (blocked by a check), "waiting" (all
+    checks pass, not tried yet), "replacing" (waits for the end of the placeholder that it replaces),
+    "stopping" (the RM was asked to stop it), or "preempted" (it has ended).
     """
     summary: _builtins.str
-    """One sentence: the first check that stops it, or where the allocation is."""
+    """One sentence: the first check that blocks it, or its node."""
     asks_ahead: _builtins.int
-    """Asks of the same application that come first."""
+    """Number of asks of the same application that are tried first."""
     applications_ahead: _builtins.int
-    """Applications of the same queue that come first."""
+    """Number of applications of the same queue that are tried first."""
     age_bonus: _builtins.int
-    """Of a pending ask: the increase of its application's priority in the order, by age."""
+    """For a pending ask: increase of its application's priority in the order, by age."""
     @_builtins.property
     def checks(self) -> _containers.RepeatedCompositeFieldContainer[Global___Check]:
-        """All checks in the order in which they are made."""
+        """All checks, in the order in which they apply."""
 
     @_builtins.property
     def preemption(self) -> Global___Preemption:
@@ -3419,11 +3412,11 @@ class ExplainResponse(_message.Message):
 
     @_builtins.property
     def expected_start(self) -> Global___ExpectedStart:
-        """When the ask is expected to start; absent unless backfill is on for its partition."""
+        """Expected start of the ask; absent unless its partition has backfill."""
 
     @_builtins.property
     def passed(self) -> Global___PassedStart:
-        """Of an allocation, or of an ask that is assumed on a node: absent unless backfill started it."""
+        """For an allocation or an assumed ask that backfill started; absent otherwise."""
 
     def __init__(
         self,
@@ -3451,7 +3444,7 @@ Global___ExplainResponse: _TypeAlias = ExplainResponse  # noqa: Y015
 
 @_typing.final
 class PassedStart(_message.Message):
-    """The planned start that an allocation passed: an ask before it in the order held that start."""
+    """The shadow start that an allocation has passed, of an ask or gang that was ahead in the order."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3462,7 +3455,7 @@ class PassedStart(_message.Message):
     allocation_key: _builtins.str
     """Empty for a gang."""
     starts_at: _builtins.int
-    """As it was planned then, in nanoseconds since 1970."""
+    """The shadow start at that moment, in nanoseconds since 1970."""
     def __init__(
         self,
         *,
@@ -3480,7 +3473,7 @@ Global___PassedStart: _TypeAlias = PassedStart  # noqa: Y015
 
 @_typing.final
 class ExpectedStart(_message.Message):
-    """When an ask is expected to start."""
+    """The expected start of an ask or gang."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3494,23 +3487,25 @@ class ExpectedStart(_message.Message):
     LATEST_FIELD_NUMBER: _builtins.int
     LEVEL_FIELD_NUMBER: _builtins.int
     starts_at: _builtins.int
-    """In nanoseconds since 1970; 0 with the confidence "unknown"."""
+    """The start in nanoseconds since 1970; 0 if the confidence is "unknown"."""
     confidence: _builtins.str
-    """"declared" if all runtimes that it depends on are declared, "learnt" if some follow from past runs,
-    "unknown" if some are neither.
+    """"declared" if all runtimes on which it depends are declared, "learnt" if some are from past runs, "unknown"
+    if some are neither.
     """
     first_told: _builtins.int
-    """Shadow start as first published, in nanoseconds since 1970; 0 if the ask holds none."""
+    """The shadow start as first published, in nanoseconds since 1970; 0 if the ask has none."""
     start_by: _builtins.int
-    """The latest start that the ask wants, in nanoseconds since 1970; 0 for none."""
+    """The latest desired start of the ask, in nanoseconds since 1970; 0 for none."""
     asks_ahead: _builtins.int
-    """Asks ahead of this one, if there are too many for an estimate: then the start is unknown. Else 0."""
+    """Number of asks ahead of this one if they are too many for an estimate, so that the start is unknown;
+    otherwise 0.
+    """
     unasked: _builtins.bool
-    """True for an estimate by amounts alone: the ask has a predicate, about which the RM was not asked."""
+    """True if the ask has predicates, about which the RM was not asked: the estimate considers only resources."""
     earliest: _builtins.int
-    """The earliest and the latest start, in nanoseconds since 1970, between which asks start in `level` of a
-    hundred cases, by the latest errors of such times for the same queue and amounts. All are 0 while the
-    server has observed too few starts, and without a start.
+    """Range in which the ask starts in `level` percent of cases, in nanoseconds since 1970. It is based on recent
+    errors of expected starts for the same queue and resources. All are 0 without a start, and while the
+    server has observed too few starts.
     """
     latest: _builtins.int
     level: _builtins.int
@@ -3545,7 +3540,7 @@ class ListCalendarRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     queue: _builtins.str
-    """Empty: all queues."""
+    """The queue, with its descendants; empty for all queues."""
     page_size: _builtins.int
     page_token: _builtins.str
     def __init__(
@@ -3573,7 +3568,7 @@ class ListCalendarResponse(_message.Message):
     next_page_token: _builtins.str
     @_builtins.property
     def entries(self) -> _containers.RepeatedCompositeFieldContainer[Global___CalendarEntry]:
-        """By expected start; unknown starts come last."""
+        """Sorted by expected start; unknown starts are last."""
 
     def __init__(
         self,
@@ -3591,7 +3586,7 @@ Global___ListCalendarResponse: _TypeAlias = ListCalendarResponse  # noqa: Y015
 
 @_typing.final
 class CalendarEntry(_message.Message):
-    """A gang or an ask that holds a shadow start."""
+    """A gang or an ask with a shadow start."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3628,11 +3623,11 @@ class CalendarEntry(_message.Message):
     """Empty for a gang."""
     queue: _builtins.str
     asks: _builtins.int
-    """Asks that start together."""
+    """Number of asks that start together."""
     nodes: _builtins.int
-    """Nodes on which room is held from the start on."""
+    """Number of nodes on which resources are kept free from the shadow start on."""
     since: _builtins.int
-    """Since when it holds, in nanoseconds since 1970."""
+    """Time since which it has a shadow start, in nanoseconds since 1970."""
     @_builtins.property
     def start(self) -> Global___ExpectedStart: ...
     @_builtins.property
@@ -3688,13 +3683,13 @@ class ListTopologyRequest(_message.Message):
     PAGE_TOKEN_FIELD_NUMBER: _builtins.int
     partition: _builtins.str
     level: _builtins.str
-    """Empty: all levels."""
+    """The level; empty for all levels."""
     page_size: _builtins.int
     page_token: _builtins.str
     @_builtins.property
     def shape(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The size of one gang member; empty for that of the first pending topology gang, or else of
-        the largest pending ask that a node has room for now, or of the largest.
+        """Resources of one gang member. If empty, those of the first pending topology gang, otherwise those of the
+        largest pending ask that fits on a node now, otherwise those of the largest pending ask.
         """
 
     def __init__(
@@ -3745,7 +3740,7 @@ class ListTopologyResponse(_message.Message):
     UNASKED_FIELD_NUMBER: _builtins.int
     next_page_token: _builtins.str
     unasked: _builtins.bool
-    """True if the RM judges nodes: the slots are counted by amounts alone, it was not asked about them."""
+    """True if the RM has predicates, about which it was not asked: slots consider only resources."""
     @_builtins.property
     def levels(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Names of node attributes, the widest first."""
@@ -3754,7 +3749,7 @@ class ListTopologyResponse(_message.Message):
     def shape(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def domains(self) -> _containers.RepeatedCompositeFieldContainer[Global___TopologyDomain]:
-        """By path, a domain before those inside."""
+        """Sorted by path, each domain before its subdomains."""
 
     def __init__(
         self,
@@ -3775,7 +3770,7 @@ Global___ListTopologyResponse: _TypeAlias = ListTopologyResponse  # noqa: Y015
 
 @_typing.final
 class TopologyDomain(_message.Message):
-    """Nodes that agree in their attributes down to one level."""
+    """Nodes with equal attributes from the widest level down to `level`."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3833,9 +3828,9 @@ class TopologyDomain(_message.Message):
     nodes: _builtins.int
     schedulable_nodes: _builtins.int
     slots: _builtins.int
-    """Members of the shape that fit now: the largest gang that would start here."""
+    """Number of members of the shape that fit now: the size of the largest gang that could start here."""
     members: _builtins.int
-    """Members of topology gangs that run here."""
+    """Number of running members of topology gangs."""
     @_builtins.property
     def capacity(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
@@ -3862,7 +3857,7 @@ Global___TopologyDomain: _TypeAlias = TopologyDomain  # noqa: Y015
 
 @_typing.final
 class Check(_message.Message):
-    """One test that an ask has to pass."""
+    """A check that an ask has to pass."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -3964,28 +3959,28 @@ class Check(_message.Message):
     kind: _builtins.str
     """"partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
     "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours"; "size" if the ask can never
-    start, as a maximum or every node is too small for it.
+    start, because a maximum or every node is too small for it.
     """
     subject: _builtins.str
-    """What was tested: a queue's path, an application's id, a user and a queue, …."""
+    """Subject of the check: path of a queue, id of an application, a user and a queue, …."""
     passed: _builtins.bool
     code: _builtins.str
-    """Stable code of what stops the ask, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS; empty if it passed."""
+    """Stable code of the reason that blocks the ask, such as QUEUE_MAX_EXCEEDED or NO_NODE_FITS; empty if passed."""
     message: _builtins.str
-    """In words, with amounts in the usual units: memory=4Gi,vcore=1.5."""
+    """Text for people, with amounts such as memory=4Gi,vcore=1.5."""
     until: _builtins.int
-    """In nanoseconds since 1970; 0 for none. For "backoff": when it ends. For "gang": when the
-    placeholders time out. For "preemption": when time alone may change what it says. For "backfill": the
-    shadow start that the ask must not delay. For "hours": when the window ends.
+    """A time in nanoseconds since 1970; 0 for none. For "backoff": its end. For "gang": when the placeholders
+    time out. For "preemption": when the result may change just by waiting. For "backfill": the shadow start
+    that the ask must not delay. For "hours": the end of the window.
     """
     more_queues: _builtins.int
-    """Other queues for whose asks nodes are reserved."""
+    """Number of further queues whose asks have reserved nodes."""
     since: _builtins.int
-    """Since when an operator holds the application, in nanoseconds since 1970; 0 for none."""
+    """Time since which an operator holds the application, in nanoseconds since 1970; 0 if not held."""
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Operands by resource: what was wanted, what is used, what the limit is. For "preemption" what the
-        queue has once all that was decided has happened, and what it is guaranteed.
+        """Operands by resource: requested and used amounts, and the limit. For "preemption", the usage of the queue
+        after all pending preemptions, and its guarantee.
         """
 
     @_builtins.property
@@ -3994,22 +3989,22 @@ class Check(_message.Message):
     def limit(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def causes(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """For "nodes": how many were out, by cause: "full: vcore", "reserved", "refused: <reason>", …. For
-        "preemption": how many leaves and allocations may not be victims, by cause.
+        """For "nodes": number of excluded nodes by cause: "full: vcore", "reserved", "refused: <reason>", …. For
+        "preemption": number of leaves and allocations that cannot be victims, by cause.
         """
 
     @_builtins.property
     def reserved_for(self) -> _containers.RepeatedCompositeFieldContainer[Global___QueueReservations]:
-        """For "nodes": the queues for whose asks most of the reserved nodes are kept, five at most."""
+        """For "nodes": the queues whose asks have the most reserved nodes, at most five."""
 
     @_builtins.property
     def reservation_bound(self) -> Global___ReservationBound:
-        """For "nodes": the bound that keeps the ask from having a node reserved."""
+        """For "nodes": the limit that prevents a reservation for the ask."""
 
     @_builtins.property
     def holders(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetHolder]:
-        """For "budget": the RMs with most of what is short, the largest first, of those that the caller may
-        see.
+        """For "budget": the RMs that use most of the missing resources, the largest first; only RMs that the caller
+        may see.
         """
 
     def __init__(
@@ -4084,7 +4079,7 @@ Global___BudgetHolder: _TypeAlias = BudgetHolder  # noqa: Y015
 
 @_typing.final
 class QueueReservations(_message.Message):
-    """The nodes, of those that an ask was refused, that are reserved for the asks of one queue."""
+    """Those of an ask's excluded nodes that are reserved for the asks of one queue."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -4116,14 +4111,14 @@ class QueueReservations(_message.Message):
     queue: _builtins.str
     nodes: _builtins.int
     idle: _builtins.int
-    """Nodes whose asks could not have them if they were empty, as the last review found."""
+    """Number of nodes on which the reserving ask would not fit even if they were empty, by the last review."""
     @_builtins.property
     def kept(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """Sum of what is kept; the first 16 reservations of a node count."""
+        """Total resources that are kept free, for the first 16 reservations of each node."""
 
     @_builtins.property
     def reason(self) -> Global___HolderReason:
-        """Why one of the asks does not run, an idle one if there is one."""
+        """Reason why one of the asks does not run; of an idle reservation if there is one."""
 
     def __init__(
         self,
@@ -4151,11 +4146,11 @@ class ReservationBound(_message.Message):
     MOST_FIELD_NUMBER: _builtins.int
     KEY_FIELD_NUMBER: _builtins.int
     whom: _builtins.str
-    """"in the partition", "in queue root.a", "for application a"."""
+    """Scope of the limit: "in the partition", "in queue root.a" or "for application a"."""
     reserved: _builtins.int
     most: _builtins.int
     key: _builtins.str
-    """The property that says so, such as "reservation.max.nodes"."""
+    """The property of the limit, such as "reservation.max.nodes"."""
     def __init__(
         self,
         *,
@@ -4206,7 +4201,7 @@ class ListBudgetsResponse(_message.Message):
     def budgets(self) -> _containers.RepeatedCompositeFieldContainer[Global___Budget]: ...
     @_builtins.property
     def missing_members(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Members that did not answer in time, by their names: the answer lacks their part."""
+        """Names of members that did not answer in time: the answer lacks their part."""
 
     def __init__(
         self,
@@ -4296,23 +4291,23 @@ class Budget(_message.Message):
     COUNTING_FIELD_NUMBER: _builtins.int
     HOLDINGS_FIELD_NUMBER: _builtins.int
     name: _builtins.str
-    """The path from the top: "company/research"."""
+    """The path from the topmost budget: "company/research"."""
     sliced: _builtins.bool
-    """Whether each RM is bounded by a slice, as it is where several members serve RMs."""
+    """True if each RM is limited by a slice, as in a deployment with several members."""
     counting: _builtins.bool
-    """Whether nothing is granted yet, because it is still counted what RMs use."""
+    """True if nothing is granted yet, because the usage of RMs is still being counted."""
     @_builtins.property
     def limit(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def members(self) -> _containers.RepeatedCompositeFieldContainer[Global___BudgetMember]: ...
     @_builtins.property
     def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What the RMs use, as far as it is known."""
+        """Usage of all RMs, as far as known."""
 
     @_builtins.property
     def unassigned(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """The limit without what is used; with slices, without them and the overdrafts. Negative after an
-        overdraft, or where the limit was lowered.
+        """The limit minus the usage or, with slices, minus slices and overdrafts. Negative after an overdraft, or
+        after the limit was lowered.
         """
 
     @_builtins.property
@@ -4339,7 +4334,7 @@ Global___Budget: _TypeAlias = Budget  # noqa: Y015
 
 @_typing.final
 class BudgetMember(_message.Message):
-    """Applications that count in a budget; `*` stands for any characters."""
+    """Applications that count towards a budget; `*` matches any characters."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -4366,7 +4361,7 @@ Global___BudgetMember: _TypeAlias = BudgetMember  # noqa: Y015
 
 @_typing.final
 class BudgetHolding(_message.Message):
-    """What one RM has of a budget."""
+    """The part of a budget that one RM has."""
 
     DESCRIPTOR: _descriptor.Descriptor
 
@@ -4458,18 +4453,18 @@ class BudgetHolding(_message.Message):
     OVERDRAFT_FIELD_NUMBER: _builtins.int
     rm_id: _builtins.str
     here: _builtins.bool
-    """Whether a member has said what the RM uses: otherwise only slice, want and overdraft are known."""
+    """True if a member has reported the RM's usage; otherwise only `slice`, `wanted` and `overdraft` are known."""
     @_builtins.property
     def used(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def slice(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]: ...
     @_builtins.property
     def wanted(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What asks that the budget stops need beyond the slice, or beyond the limit."""
+        """Resources above the slice or limit that the asks need which the budget blocks."""
 
     @_builtins.property
     def overdraft(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
-        """What is used beyond the slice, or beyond the limit."""
+        """Usage above the slice or limit."""
 
     def __init__(
         self,

@@ -26,19 +26,19 @@ if _version_not_supported:
 
 
 class StateStub(object):
-    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
-    means the partition of the RM that registered first with one of that name. Resources
-    are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+    """The state of the core, read-only. A partition is named as `[rmID]name`, or by its bare name, which means
+    that of the first registered RM with such a partition. Resources are in bytes, milli-cores or counts; times
+    in nanoseconds since 1970, 0 for none.
 
-    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
-    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
-    comes first, of those that have such a partition. If a member does not answer a bare name may mean
-    another RM, and is refused with UNAVAILABLE.
+    If several members share the RMs, each member answers for all RMs: it forwards a call to the owner of the
+    RM, or to all members. RMs are then ordered by id, so that a bare name means the first RM by id with such
+    a partition. If a member does not answer, a bare name could mean a different RM, and the error is
+    UNAVAILABLE.
 
-    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
-    were added or removed between two pages may be missing, and none is listed twice.
+    Lists have pages of `page_size` items: 0 means 1,000, and the maximum is 10,000. Pages of large items have
+    fewer, so that they stay well below 4 MiB. `next_page_token` is the `page_token` of the next page; it is
+    empty on the last page. The items of a list may be read at different times; items that are added or removed
+    between two pages may be missing, and none is listed twice.
     """
 
     def __init__(self, channel):
@@ -150,38 +150,38 @@ class StateStub(object):
 
 
 class StateServicer(object):
-    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
-    means the partition of the RM that registered first with one of that name. Resources
-    are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+    """The state of the core, read-only. A partition is named as `[rmID]name`, or by its bare name, which means
+    that of the first registered RM with such a partition. Resources are in bytes, milli-cores or counts; times
+    in nanoseconds since 1970, 0 for none.
 
-    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
-    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
-    comes first, of those that have such a partition. If a member does not answer a bare name may mean
-    another RM, and is refused with UNAVAILABLE.
+    If several members share the RMs, each member answers for all RMs: it forwards a call to the owner of the
+    RM, or to all members. RMs are then ordered by id, so that a bare name means the first RM by id with such
+    a partition. If a member does not answer, a bare name could mean a different RM, and the error is
+    UNAVAILABLE.
 
-    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
-    were added or removed between two pages may be missing, and none is listed twice.
+    Lists have pages of `page_size` items: 0 means 1,000, and the maximum is 10,000. Pages of large items have
+    fewer, so that they stay well below 4 MiB. `next_page_token` is the `page_token` of the next page; it is
+    empty on the last page. The items of a list may be read at different times; items that are added or removed
+    between two pages may be missing, and none is listed twice.
     """
 
     def GetServer(self, request, context):
-        """Version and interpreter of the server; of several members, the one that is called. For all callers.
+        """Version and interpreter of the called server. Allowed for all callers.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def GetHealth(self, request, context):
-        """What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
-        about the server and about RMs that it may see.
+        """The health of the server, with a finding for each problem. Allowed for all callers, with the findings about
+        the server and about RMs that the caller may see.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListRms(self, request, context):
-        """The registered RMs, with their use of their caps.
+        """The registered RMs, with their counts and limits.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -237,21 +237,21 @@ class StateServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListPreemptions(self, request, context):
-        """Preempted allocations, with beneficiary and reason.
+        """Preempted allocations, with beneficiaries and reasons.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListOutstanding(self, request, context):
-        """Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster.
+        """Asks that quotas admit but that fit on no node, by shape.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListReasons(self, request, context):
-        """Why asks wait: how many by the first check that stops them, the most frequent first.
+        """Number of waiting asks by the first check that blocks them, the most frequent first.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -265,22 +265,21 @@ class StateServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def ListCalendar(self, request, context):
-        """Expected starts of the asks that hold a shadow start.
+        """Expected starts of asks and gangs with a shadow start.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListTopology(self, request, context):
-        """Free room by topology domain.
+        """Free resources by topology domain.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def ListBudgets(self, request, context):
-        """Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
-        the caller may see.
+        """Budgets over RMs, parents before children, with the usage of each RM that the caller may see.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -293,9 +292,8 @@ class StateServicer(object):
         raise NotImplementedError('Method not implemented!')
 
     def WatchEvents(self, request, context):
-        """Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
-        events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-        id to continue from.
+        """Events as they occur. The error is ABORTED for a subscriber that does not keep up, and OUT_OF_RANGE if
+        `start` is an event that was dropped; ErrorInfo's metadata has `next_id`, the id from which to continue.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -413,19 +411,19 @@ def add_StateServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class State(object):
-    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
-    means the partition of the RM that registered first with one of that name. Resources
-    are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+    """The state of the core, read-only. A partition is named as `[rmID]name`, or by its bare name, which means
+    that of the first registered RM with such a partition. Resources are in bytes, milli-cores or counts; times
+    in nanoseconds since 1970, 0 for none.
 
-    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
-    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
-    comes first, of those that have such a partition. If a member does not answer a bare name may mean
-    another RM, and is refused with UNAVAILABLE.
+    If several members share the RMs, each member answers for all RMs: it forwards a call to the owner of the
+    RM, or to all members. RMs are then ordered by id, so that a bare name means the first RM by id with such
+    a partition. If a member does not answer, a bare name could mean a different RM, and the error is
+    UNAVAILABLE.
 
-    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
-    were added or removed between two pages may be missing, and none is listed twice.
+    Lists have pages of `page_size` items: 0 means 1,000, and the maximum is 10,000. Pages of large items have
+    fewer, so that they stay well below 4 MiB. `next_page_token` is the `page_token` of the next page; it is
+    empty on the last page. The items of a list may be read at different times; items that are added or removed
+    between two pages may be missing, and none is listed twice.
     """
 
     @staticmethod

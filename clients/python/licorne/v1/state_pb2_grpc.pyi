@@ -27,19 +27,19 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class StateStub:
-    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
-    means the partition of the RM that registered first with one of that name. Resources
-    are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+    """The state of the core, read-only. A partition is named as `[rmID]name`, or by its bare name, which means
+    that of the first registered RM with such a partition. Resources are in bytes, milli-cores or counts; times
+    in nanoseconds since 1970, 0 for none.
 
-    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
-    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
-    comes first, of those that have such a partition. If a member does not answer a bare name may mean
-    another RM, and is refused with UNAVAILABLE.
+    If several members share the RMs, each member answers for all RMs: it forwards a call to the owner of the
+    RM, or to all members. RMs are then ordered by id, so that a bare name means the first RM by id with such
+    a partition. If a member does not answer, a bare name could mean a different RM, and the error is
+    UNAVAILABLE.
 
-    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
-    were added or removed between two pages may be missing, and none is listed twice.
+    Lists have pages of `page_size` items: 0 means 1,000, and the maximum is 10,000. Pages of large items have
+    fewer, so that they stay well below 4 MiB. `next_page_token` is the `page_token` of the next page; it is
+    empty on the last page. The items of a list may be read at different times; items that are added or removed
+    between two pages may be missing, and none is listed twice.
     """
 
     @_typing.overload
@@ -47,13 +47,13 @@ class StateStub:
     @_typing.overload
     def __new__(cls, channel: _aio.Channel) -> StateAsyncStub: ...
     GetServer: _grpc.UnaryUnaryMultiCallable[_state_pb2.GetServerRequest, _state_pb2.GetServerResponse]
-    """Version and interpreter of the server; of several members, the one that is called. For all callers."""
+    """Version and interpreter of the called server. Allowed for all callers."""
     GetHealth: _grpc.UnaryUnaryMultiCallable[_state_pb2.GetHealthRequest, _state_pb2.GetHealthResponse]
-    """What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
-    about the server and about RMs that it may see.
+    """The health of the server, with a finding for each problem. Allowed for all callers, with the findings about
+    the server and about RMs that the caller may see.
     """
     ListRms: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]
-    """The registered RMs, with their use of their caps."""
+    """The registered RMs, with their counts and limits."""
     ListPartitions: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]
     ListQueues: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListQueuesRequest, _state_pb2.ListQueuesResponse]
     ListApplications: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListApplicationsRequest, _state_pb2.ListApplicationsResponse]
@@ -64,54 +64,51 @@ class StateStub:
     """Usage and limits of users or groups."""
     ListReservations: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListReservationsRequest, _state_pb2.ListReservationsResponse]
     ListPreemptions: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListPreemptionsRequest, _state_pb2.ListPreemptionsResponse]
-    """Preempted allocations, with beneficiary and reason."""
+    """Preempted allocations, with beneficiaries and reasons."""
     ListOutstanding: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]
-    """Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster."""
+    """Asks that quotas admit but that fit on no node, by shape."""
     ListReasons: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListReasonsRequest, _state_pb2.ListReasonsResponse]
-    """Why asks wait: how many by the first check that stops them, the most frequent first."""
+    """Number of waiting asks by the first check that blocks them, the most frequent first."""
     ListResourceHours: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListResourceHoursRequest, _state_pb2.ListResourceHoursResponse]
     """Usage over time, by queue, user or group."""
     ListCalendar: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListCalendarRequest, _state_pb2.ListCalendarResponse]
-    """Expected starts of the asks that hold a shadow start."""
+    """Expected starts of asks and gangs with a shadow start."""
     ListTopology: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListTopologyRequest, _state_pb2.ListTopologyResponse]
-    """Free room by topology domain."""
+    """Free resources by topology domain."""
     ListBudgets: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]
-    """Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
-    the caller may see.
-    """
+    """Budgets over RMs, parents before children, with the usage of each RM that the caller may see."""
     ListEvents: _grpc.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]
     WatchEvents: _grpc.UnaryStreamMultiCallable[_state_pb2.WatchEventsRequest, _state_pb2.WatchEventsResponse]
-    """Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
-    events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-    id to continue from.
+    """Events as they occur. The error is ABORTED for a subscriber that does not keep up, and OUT_OF_RANGE if
+    `start` is an event that was dropped; ErrorInfo's metadata has `next_id`, the id from which to continue.
     """
 
 @_typing.type_check_only
 class StateAsyncStub(StateStub):
-    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
-    means the partition of the RM that registered first with one of that name. Resources
-    are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+    """The state of the core, read-only. A partition is named as `[rmID]name`, or by its bare name, which means
+    that of the first registered RM with such a partition. Resources are in bytes, milli-cores or counts; times
+    in nanoseconds since 1970, 0 for none.
 
-    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
-    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
-    comes first, of those that have such a partition. If a member does not answer a bare name may mean
-    another RM, and is refused with UNAVAILABLE.
+    If several members share the RMs, each member answers for all RMs: it forwards a call to the owner of the
+    RM, or to all members. RMs are then ordered by id, so that a bare name means the first RM by id with such
+    a partition. If a member does not answer, a bare name could mean a different RM, and the error is
+    UNAVAILABLE.
 
-    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
-    were added or removed between two pages may be missing, and none is listed twice.
+    Lists have pages of `page_size` items: 0 means 1,000, and the maximum is 10,000. Pages of large items have
+    fewer, so that they stay well below 4 MiB. `next_page_token` is the `page_token` of the next page; it is
+    empty on the last page. The items of a list may be read at different times; items that are added or removed
+    between two pages may be missing, and none is listed twice.
     """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     GetServer: _aio.UnaryUnaryMultiCallable[_state_pb2.GetServerRequest, _state_pb2.GetServerResponse]  # type: ignore[assignment]
-    """Version and interpreter of the server; of several members, the one that is called. For all callers."""
+    """Version and interpreter of the called server. Allowed for all callers."""
     GetHealth: _aio.UnaryUnaryMultiCallable[_state_pb2.GetHealthRequest, _state_pb2.GetHealthResponse]  # type: ignore[assignment]
-    """What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
-    about the server and about RMs that it may see.
+    """The health of the server, with a finding for each problem. Allowed for all callers, with the findings about
+    the server and about RMs that the caller may see.
     """
     ListRms: _aio.UnaryUnaryMultiCallable[_state_pb2.ListRmsRequest, _state_pb2.ListRmsResponse]  # type: ignore[assignment]
-    """The registered RMs, with their use of their caps."""
+    """The registered RMs, with their counts and limits."""
     ListPartitions: _aio.UnaryUnaryMultiCallable[_state_pb2.ListPartitionsRequest, _state_pb2.ListPartitionsResponse]  # type: ignore[assignment]
     ListQueues: _aio.UnaryUnaryMultiCallable[_state_pb2.ListQueuesRequest, _state_pb2.ListQueuesResponse]  # type: ignore[assignment]
     ListApplications: _aio.UnaryUnaryMultiCallable[_state_pb2.ListApplicationsRequest, _state_pb2.ListApplicationsResponse]  # type: ignore[assignment]
@@ -122,42 +119,39 @@ class StateAsyncStub(StateStub):
     """Usage and limits of users or groups."""
     ListReservations: _aio.UnaryUnaryMultiCallable[_state_pb2.ListReservationsRequest, _state_pb2.ListReservationsResponse]  # type: ignore[assignment]
     ListPreemptions: _aio.UnaryUnaryMultiCallable[_state_pb2.ListPreemptionsRequest, _state_pb2.ListPreemptionsResponse]  # type: ignore[assignment]
-    """Preempted allocations, with beneficiary and reason."""
+    """Preempted allocations, with beneficiaries and reasons."""
     ListOutstanding: _aio.UnaryUnaryMultiCallable[_state_pb2.ListOutstandingRequest, _state_pb2.ListOutstandingResponse]  # type: ignore[assignment]
-    """Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster."""
+    """Asks that quotas admit but that fit on no node, by shape."""
     ListReasons: _aio.UnaryUnaryMultiCallable[_state_pb2.ListReasonsRequest, _state_pb2.ListReasonsResponse]  # type: ignore[assignment]
-    """Why asks wait: how many by the first check that stops them, the most frequent first."""
+    """Number of waiting asks by the first check that blocks them, the most frequent first."""
     ListResourceHours: _aio.UnaryUnaryMultiCallable[_state_pb2.ListResourceHoursRequest, _state_pb2.ListResourceHoursResponse]  # type: ignore[assignment]
     """Usage over time, by queue, user or group."""
     ListCalendar: _aio.UnaryUnaryMultiCallable[_state_pb2.ListCalendarRequest, _state_pb2.ListCalendarResponse]  # type: ignore[assignment]
-    """Expected starts of the asks that hold a shadow start."""
+    """Expected starts of asks and gangs with a shadow start."""
     ListTopology: _aio.UnaryUnaryMultiCallable[_state_pb2.ListTopologyRequest, _state_pb2.ListTopologyResponse]  # type: ignore[assignment]
-    """Free room by topology domain."""
+    """Free resources by topology domain."""
     ListBudgets: _aio.UnaryUnaryMultiCallable[_state_pb2.ListBudgetsRequest, _state_pb2.ListBudgetsResponse]  # type: ignore[assignment]
-    """Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
-    the caller may see.
-    """
+    """Budgets over RMs, parents before children, with the usage of each RM that the caller may see."""
     ListEvents: _aio.UnaryUnaryMultiCallable[_state_pb2.ListEventsRequest, _state_pb2.ListEventsResponse]  # type: ignore[assignment]
     WatchEvents: _aio.UnaryStreamMultiCallable[_state_pb2.WatchEventsRequest, _state_pb2.WatchEventsResponse]  # type: ignore[assignment]
-    """Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
-    events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-    id to continue from.
+    """Events as they occur. The error is ABORTED for a subscriber that does not keep up, and OUT_OF_RANGE if
+    `start` is an event that was dropped; ErrorInfo's metadata has `next_id`, the id from which to continue.
     """
 
 class StateServicer(metaclass=_abc_1.ABCMeta):
-    """The state of the core, read-only. A partition is named `[rmID]name`, or by its bare name, which
-    means the partition of the RM that registered first with one of that name. Resources
-    are in bytes, milli-cores or counts; times in nanoseconds since 1970, 0 for none.
+    """The state of the core, read-only. A partition is named as `[rmID]name`, or by its bare name, which means
+    that of the first registered RM with such a partition. Resources are in bytes, milli-cores or counts; times
+    in nanoseconds since 1970, 0 for none.
 
-    Where several members share the RMs, each answers for all RMs: it asks the owner of the RM that is
-    meant, or all members. RMs come in order of their ids then, so that a bare name means the RM whose id
-    comes first, of those that have such a partition. If a member does not answer a bare name may mean
-    another RM, and is refused with UNAVAILABLE.
+    If several members share the RMs, each member answers for all RMs: it forwards a call to the owner of the
+    RM, or to all members. RMs are then ordered by id, so that a bare name means the first RM by id with such
+    a partition. If a member does not answer, a bare name could mean a different RM, and the error is
+    UNAVAILABLE.
 
-    Lists have pages of `page_size` items, 0 meaning 1,000 and 10,000 being the most, or fewer
-    if these are large, so that no page comes near 4 MiB. While `next_page_token` is not empty it
-    is the `page_token` of the next page. Each item is as of the moment at which it was read; items that
-    were added or removed between two pages may be missing, and none is listed twice.
+    Lists have pages of `page_size` items: 0 means 1,000, and the maximum is 10,000. Pages of large items have
+    fewer, so that they stay well below 4 MiB. `next_page_token` is the `page_token` of the next page; it is
+    empty on the last page. The items of a list may be read at different times; items that are added or removed
+    between two pages may be missing, and none is listed twice.
     """
 
     @_abc_1.abstractmethod
@@ -166,7 +160,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.GetServerRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.GetServerResponse, _abc.Awaitable[_state_pb2.GetServerResponse]]:
-        """Version and interpreter of the server; of several members, the one that is called. For all callers."""
+        """Version and interpreter of the called server. Allowed for all callers."""
 
     @_abc_1.abstractmethod
     def GetHealth(
@@ -174,8 +168,8 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.GetHealthRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.GetHealthResponse, _abc.Awaitable[_state_pb2.GetHealthResponse]]:
-        """What is wrong: the verdict that all forms of the server show. For all callers, each with the findings
-        about the server and about RMs that it may see.
+        """The health of the server, with a finding for each problem. Allowed for all callers, with the findings about
+        the server and about RMs that the caller may see.
         """
 
     @_abc_1.abstractmethod
@@ -184,7 +178,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListRmsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListRmsResponse, _abc.Awaitable[_state_pb2.ListRmsResponse]]:
-        """The registered RMs, with their use of their caps."""
+        """The registered RMs, with their counts and limits."""
 
     @_abc_1.abstractmethod
     def ListPartitions(
@@ -249,7 +243,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListPreemptionsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListPreemptionsResponse, _abc.Awaitable[_state_pb2.ListPreemptionsResponse]]:
-        """Preempted allocations, with beneficiary and reason."""
+        """Preempted allocations, with beneficiaries and reasons."""
 
     @_abc_1.abstractmethod
     def ListOutstanding(
@@ -257,7 +251,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListOutstandingRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListOutstandingResponse, _abc.Awaitable[_state_pb2.ListOutstandingResponse]]:
-        """Asks that quotas would admit but that fit no node, by shape: the shortage of the cluster."""
+        """Asks that quotas admit but that fit on no node, by shape."""
 
     @_abc_1.abstractmethod
     def ListReasons(
@@ -265,7 +259,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListReasonsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListReasonsResponse, _abc.Awaitable[_state_pb2.ListReasonsResponse]]:
-        """Why asks wait: how many by the first check that stops them, the most frequent first."""
+        """Number of waiting asks by the first check that blocks them, the most frequent first."""
 
     @_abc_1.abstractmethod
     def ListResourceHours(
@@ -281,7 +275,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListCalendarRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListCalendarResponse, _abc.Awaitable[_state_pb2.ListCalendarResponse]]:
-        """Expected starts of the asks that hold a shadow start."""
+        """Expected starts of asks and gangs with a shadow start."""
 
     @_abc_1.abstractmethod
     def ListTopology(
@@ -289,7 +283,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListTopologyRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListTopologyResponse, _abc.Awaitable[_state_pb2.ListTopologyResponse]]:
-        """Free room by topology domain."""
+        """Free resources by topology domain."""
 
     @_abc_1.abstractmethod
     def ListBudgets(
@@ -297,9 +291,7 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.ListBudgetsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_state_pb2.ListBudgetsResponse, _abc.Awaitable[_state_pb2.ListBudgetsResponse]]:
-        """Budgets over RMs, parents before children, with the usage of each RM. Of the RMs only those that
-        the caller may see.
-        """
+        """Budgets over RMs, parents before children, with the usage of each RM that the caller may see."""
 
     @_abc_1.abstractmethod
     def ListEvents(
@@ -314,9 +306,8 @@ class StateServicer(metaclass=_abc_1.ABCMeta):
         request: _state_pb2.WatchEventsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_abc.Iterator[_state_pb2.WatchEventsResponse], _abc.AsyncIterator[_state_pb2.WatchEventsResponse]]:
-        """Events as they occur. A subscriber that does not keep up is ended with ABORTED, one that asks for
-        events that were dropped with OUT_OF_RANGE; ErrorInfo's metadata has `next_id`, the
-        id to continue from.
+        """Events as they occur. The error is ABORTED for a subscriber that does not keep up, and OUT_OF_RANGE if
+        `start` is an event that was dropped; ErrorInfo's metadata has `next_id`, the id from which to continue.
         """
 
 def add_StateServicer_to_server(servicer: StateServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

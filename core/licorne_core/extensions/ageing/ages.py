@@ -34,7 +34,7 @@ class Ages:
         self._heap: list[tuple[float, Request]] = []
 
     def add(self, request: Request, pending: int) -> None:
-        """Add a pending request; `pending` is the new number of pending requests. Call `follow` after it."""
+        """Add a pending request; `pending` is their new number. The caller calls `follow` afterwards."""
         heappush(self._heap, (request.create_time, request))
         if len(self._heap) > _SLACK + 2 * pending:
             kept = dict.fromkeys([one for _, one in self._heap if one.is_pending])
@@ -42,7 +42,7 @@ class Ages:
             heapify(self._heap)
 
     def is_settled(self, top: int, now: float) -> bool:
-        """True if `follow` would change nothing, the usual case: most requests are not the oldest."""
+        """True if `follow` would change nothing, as usual: most requests are not the oldest."""
         heap = self._heap
         return (
             top == self.top

@@ -24,8 +24,8 @@ TIMER: Final = Timer(Due.EXTENSION, name=NAME)
 class AgeClock(Extension):
     """The pending asks by age of each application whose leaf has ageing, and their next steps.
 
-    Always true: the deadline of an application is not after its next step; it is moved seldom, so it may
-    be earlier. The partition has a timer for the first deadline.
+    Always true: the deadline of an application is never later than its next step. It may be earlier, as it is
+    seldom moved. The partition has a timer for the first deadline.
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:

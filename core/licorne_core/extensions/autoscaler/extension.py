@@ -18,7 +18,7 @@ TIMER: Final = Timer(Due.EXTENSION, name=NAME)
 
 
 class Autoscaler(Extension):
-    """The current scan, if there is one; while asks wait, the partition has a timer for the next scan."""
+    """The current scan, if any. While asks wait, the partition has a timer for the next scan."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without a scan."""

@@ -23,11 +23,11 @@ from licorne_core.values.resources import Items
 REASON = "request is waiting for cluster resources become available"
 
 PART = 1_000
-"""Number of queues, applications, groups and asks read without a pause: some milliseconds of work."""
+"""Number of queues, applications, groups and asks read between two pauses: some milliseconds of work."""
 
 
 class Outstanding(NamedTuple):
-    """A group, and the number of its outstanding asks, which are the first ones in order."""
+    """A group, and the number of its outstanding asks, which are its first asks in order."""
 
     leaf: Queue
     app: Application
@@ -36,7 +36,7 @@ class Outstanding(NamedTuple):
 
 
 Scan = Iterator[Outstanding | None]
-"""Results of a scan, and a None for each other step."""
+"""Results of a scan; None for a step without a result."""
 
 
 def scan(root: Queue, results: PredicateResults) -> Scan:
@@ -124,7 +124,7 @@ def _leaves(queue: Queue) -> Iterator[Queue | None]:
 
 
 def _applications(leaf: Queue) -> Iterator[Application | None]:
-    """Applications to scan, in order if one may use up the headroom of the next."""
+    """Applications to scan; in the order of the pass if one may use up the headroom of the next."""
     bounded = any(queue.max is not None for queue in leaf.lineage[:-1])
     applications = list(leaf.applications.values())
     for app in () if bounded else applications:

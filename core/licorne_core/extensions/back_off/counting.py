@@ -15,11 +15,11 @@ def backs_off(
 ) -> bool:
     """True if `threshold` asks or more found no node and precede another ask.
 
-    The other ask is `found`, the one that could be placed; None means any ask. Asks that are not tried
-    regardless of nodes do not count: those beyond a quota, those with a predicate unless the RM is being
-    asked (`asking`), and those that back off themselves.
+    The other ask is `found`, which could be placed; None means any ask. Asks that are stopped regardless of
+    nodes do not count: asks beyond a quota, asks with a predicate unless the RM is being asked (`asking`),
+    and asks that back off themselves.
     """
-    # Without `found`, the ask after those `ahead` is itself one more ask without a node.
+    # Without `found`, the ask that the others precede has found no node itself, so one more is needed.
     enough = threshold if found is not None else threshold + 1
     stuck = [
         group
@@ -39,9 +39,9 @@ def backs_off(
 
 
 def stopped_meanwhile(app: Application, stopped: Stopped) -> list[AskGroup]:
-    """Groups parked for lack of nodes that a rule before the search stops now.
+    """Groups parked for lack of nodes that an earlier rule stops now.
 
-    They are tried, so that they count for a back-off as soon as only nodes stop them.
+    The pass tries them, so that they count for a back-off once only the lack of nodes stops them.
     """
     groups = app.groups.values()
     return [one for one in groups if one.blocker is not None and _is_nodeless(one) and stopped(one)]

@@ -45,11 +45,11 @@ class BackOffs(Extension):
             queue.interests &= ~self.bit
 
     def visited(self, leaf: Queue, app: Application) -> Sequence[AskGroup]:
-        """Groups that a rule stops now; they are tried, so that they count once only nodes stop them."""
+        """Groups that another rule stops now; they are tried, so that they count once it lets them go."""
         return stopped_meanwhile(app, partial(is_stopped, self.context)) if leaf.interests & self.bit else ()
 
     def pauses(self, leaf: Queue, app: Application, found: AskPlace | None, now: float) -> Blocker | None:
-        """Start a back-off if enough asks found no node; owed answers delay this. None if nothing blocks."""
+        """Start a back-off if enough asks found no node; otherwise return the blocker for owed answers."""
         if not leaf.interests & self.bit:
             return None
         threshold: int = leaf.settings.of(self.name)

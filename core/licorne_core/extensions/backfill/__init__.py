@@ -1,9 +1,9 @@
-"""Backfill: blocked asks hold planned starts, and others may start before if they delay none (spec § 8.5).
+"""Backfill: blocked asks hold planned starts; other asks may start earlier if they delay none (spec § 8.5).
 
 A blocked ask gets a *shadow start* (`shadows`), which is a claim of the kernel: the earliest time at which
 all its needs fit. `start_search` and `start_sets` find it by the expected ends of allocations
-(`expected_ends`), which are declared by tags, or learnt (`runtimes`). `planned_starts` is the remedy by
-which asks get a start, and tries the holders. `unplanned` has the pauses of asks without a start, and
+(`expected_ends`), which are declared by tags, or learnt (`runtimes`). `planned_starts` is the remedy by which
+asks get a start, and tries the holders. `unplanned` has the pauses of asks without a start, and
 `planned_room` decides which asks may pass, and `passing` in which order they are tried. `projection`
 estimates the starts of all other asks for `reports`.
 """
@@ -22,20 +22,20 @@ ORDER: Final = "pass_order"
 """Setting of root: the `PassOrder`."""
 
 ORDER_UNTIL: Final = "pass_order_until"
-"""Setting of root: seconds after which an application goes in order of arrival again; 0.0 for never."""
+"""Setting of root: seconds of wait after which an application is tried in order of arrival; 0.0: never."""
 
 STANDARD_UNTIL: Final = 43_200.0
-"""Where that is not set: the longest wait of the measured traces is then that of the order of arrival."""
+"""Default of `pass_order_until`: the longest wait in the measured traces is then as in order of arrival."""
 
 
 class Backfill(Enum):
-    """Number of blocked asks of a partition that may hold a shadow start at a time."""
+    """The blocked asks of a partition that may hold a shadow start."""
 
     OFF = "off"
     EASY = "easy"
     """Only the first blocked ask holds a shadow start."""
     CONSERVATIVE = "conservative"
-    """The first blocked asks hold one each, up to a fixed bound: each from its time to its expected end."""
+    """The first blocked asks hold a start each, up to a fixed number; each is held until its expected end."""
 
 
 class PassOrder(Enum):
@@ -43,4 +43,4 @@ class PassOrder(Enum):
 
     ARRIVAL = "arrival"
     SHORTEST = "shortest"
-    """Those that are expected to run shortest first."""
+    """Applications with the shortest expected runtime first."""

@@ -1,11 +1,11 @@
-"""What is charged to quotas and held of them: one table of declared ends for all searches and starts.
+"""Allocations charged to quotas by declared end, and amounts of quotas that planned starts hold.
 
-A quota has a table from the first search for it on, as long as starts hold some of it. The table is made from
-the applications that count in the quota, and follows the log of changed nodes: of a changed node, what has
-come and gone since is added and removed. Each start holds its amounts of every quota
-with a maximum, from its start to its end (`HeldAmounts`). Root's maximum is the size of all nodes, on which
-room is held already. Of a quota of several partitions that of this partition is planned, under what the
-others leave (`most_of`): their usage never ends here, and starts hold nothing back from them.
+A quota has a table from its first search on, as long as starts hold some of it. The table is made from the
+applications that count in the quota. It follows the log of changed nodes: new allocations on a changed node
+are added, ended ones are removed. Each start holds its amounts of every quota with a maximum, from its start
+to its end (`HeldAmounts`). Root's maximum is the size of all nodes, where room is held already. A quota of
+several partitions is planned for this partition only, within the amounts that other partitions do not use
+(`most_of`): their usage never ends in the plan.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -30,10 +30,10 @@ from licorne_core.values.resources import EMPTY, Items, Resources, charge, refun
 from licorne_core.values.slices import PART, parts_of
 
 ALLOCATIONS_AT_ONE: Final = 64
-"""Allocations on a changed node that are compared with the known ones at the cost of 1."""
+"""Number of compared allocations of a changed node that cost 1."""
 
 ENDS_AT_ONE: Final = 8
-"""Ends that are added up at the cost of 1."""
+"""Number of added ends that cost 1."""
 
 COST_OF_A_PART: Final = 3
 """Cost of adding `PART` allocations to a table."""
@@ -69,7 +69,7 @@ def _taken(quota: Quota, name: str) -> int:
 
 
 def free_of(quota: Quota) -> dict[str, int]:
-    """What is free of each type that the maximum names, beside all promises; maybe below zero."""
+    """Free amounts of each type that the maximum names, after all promises; may be negative."""
     most: Resources = most_of(quota) or {}
     free: dict[str, int] = {}
     for name, bound in most.items():
@@ -106,7 +106,7 @@ class QuotaEnds:
         self.version = 0
         """Rises with every change."""
         self.rest: Iterator[Request | None] | None = requests
-        """The requests that have still to be read; None for a complete table."""
+        """Requests that have not been read yet; None for a complete table."""
 
     def has(self, allocation: Allocation) -> bool:
         """True if the allocation is charged to the quota."""
@@ -114,7 +114,7 @@ class QuotaEnds:
         return ending is not None and allocation in ending.allocations
 
     def add(self, allocation: Allocation) -> bool:
-        """Add an allocation; False if it is there."""
+        """Add an allocation; False if it is in the table already."""
         time = declared_end(allocation)
         ending = self.at.get(time)
         if ending is None:
@@ -128,7 +128,7 @@ class QuotaEnds:
         return True
 
     def remove(self, allocation: Allocation) -> bool:
-        """Remove an allocation; False if it is not there."""
+        """Remove an allocation; False if it is not in the table."""
         time = declared_end(allocation)
         ending = self.at.get(time)
         if ending is None or allocation not in ending.allocations:
@@ -142,7 +142,7 @@ class QuotaEnds:
         return True
 
     def between(self, after: float, until: float) -> list[Ending]:
-        """The ends after one time that are not after the other one."""
+        """The ends after the time `after` and up to the time `until`."""
         times = self.times
         return [self.at[time] for time in times[bisect_right(times, after) : bisect_right(times, until)]]
 
@@ -151,7 +151,7 @@ class Charges:
     """The tables of the quotas of one partition that are searched or held."""
 
     def __init__(self, nodes: NodeBook, applications: Mapping[AppId, Application], search: Search) -> None:
-        """Start without tables; the work of reading counts in that of the search."""
+        """Start without tables; reading counts as work of the search."""
         self._nodes, self._applications, self._search = nodes, applications, search
         self._tables: dict[Quota, QuotaEnds] = {}
         # The charged allocations on each node, with their quotas.
@@ -166,7 +166,7 @@ class Charges:
         return not self._behind and self._nodes.changed.count == self._read
 
     def prepare(self, quotas: Iterable[Quota], until: int) -> None:
-        """Make the tables of these quotas, as far as the work does not exceed `until`.
+        """Make the tables of these quotas, while the search's work is below `until`.
 
         Raises:
             StillLooking: there is more to read.
@@ -204,7 +204,7 @@ class Charges:
         return None if request is None else request.allocation
 
     def drop_unused(self, wanted: Sequence[Quota]) -> None:
-        """Drop the tables of quotas of which no start holds anything, except those that are `wanted`."""
+        """Drop the tables of quotas of which no start holds anything, except the `wanted` quotas."""
         for quota in [quota for quota in self._tables if not quota.claims and quota not in wanted]:
             del self._tables[quota]
         if not (self._tables or wanted):
@@ -234,7 +234,7 @@ class Charges:
             self._ended(allocation, quotas)
 
     def clear(self) -> None:
-        """Drop all tables, and what was read for them."""
+        """Drop all tables and the data that were read for them."""
         self._tables, self._known, self._behind, self._read = {}, {}, {}, 0
 
     def _table(self, quota: Quota) -> QuotaEnds:
@@ -274,7 +274,7 @@ class Charges:
         return _below(quota) if isinstance(quota, Queue) else self._applications
 
     def _catch_up(self, until: float) -> bool:
-        """Follow the changes of nodes as far as the work does not exceed `until`; False if there are more."""
+        """Follow the changes of nodes while the work is below `until`; False if changes are left."""
         changed, behind = self._nodes.changed, self._behind
         if changed.count != self._read:
             behind.update(dict.fromkeys(changed.since(self._read)))
@@ -316,8 +316,8 @@ class Charges:
 class HeldAmounts(PlannedRoom):
     """Amounts that a start holds of the quotas of its application.
 
-    `going` is what else ends by the start than that which declares so (`StartPlan.ended`). `freed` are the
-    amounts of each quota that are expected to be free by then, as far as they have been added up.
+    `going` are allocations expected to end by the start without having declared it (`StartPlan.ended`).
+    `freed` has the amounts of each quota that are expected to be free by then, as far as they were computed.
     """
 
     quotas: Sequence[Quota] = ()
@@ -356,7 +356,7 @@ class HeldAmounts(PlannedRoom):
         return all(value <= 0 or left.get(name, value) >= value for name, value in items)
 
     def exceeds(self, quota: Quota) -> bool:
-        """True if the maximum has no room at the start, beside the starts that were published before."""
+        """True if the maximum has no room at the start, in addition to starts that were published earlier."""
         left = self._left_of(quota, None, last=self.number)
         return any(value > 0 and left.get(name, 0) < 0 for name, value in self.items)
 
@@ -404,7 +404,7 @@ def _below(queue: Queue) -> Iterator[AppId]:
 
 
 def _note(quota: Quota, allocation: Allocation, post: Callable[[dict[str, int], Items], None]) -> None:
-    """Add to what starts count on that hold some of the quota, or subtract from it."""
+    """Add an allocation to the freed amounts of starts that hold some of the quota, or subtract it."""
     for room in quota.claims.values():
         freed = room.freed.get(quota) if isinstance(room, HeldAmounts) else None
         if freed is not None and room.ends_before(allocation):

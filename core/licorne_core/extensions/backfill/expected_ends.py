@@ -1,7 +1,7 @@
 """Expected ends of allocations on nodes, and the free amounts after each of them.
 
-Data of a node are cached until the node changes, its first expected end has come, or learnt runtimes that
-they depend on change: a search for a start reads all nodes, and most have not changed since the last one.
+Data of a node are cached until the node changes, its first expected end is reached, or a learnt runtime on
+which they depend changes: a search for a start reads all nodes, and most are unchanged since the last search.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,7 +20,7 @@ from licorne_core.values.ids import AllocationKey, AppId
 from licorne_core.values.tags import RUNTIME, read_seconds
 
 MOST_CLASSES = 1_000
-"""Most classes with a runtime that are cached; beyond that all are dropped."""
+"""Maximum number of cached classes with a runtime; beyond it the cache is emptied."""
 
 Classes = dict[tuple[AskClass, str], AskClass]
 """Classes with a runtime, by the class without it and the text of the tag; `_NO_TEXT` has the reverse."""
@@ -32,7 +32,7 @@ _DECLARED = -1
 """Stands for the version of learnt runtimes where all runtimes are declared."""
 
 COST_OF_A_NODE, COST_OF_AN_ALLOCATION = 2, 5
-"""Cost of reading a node anew, and of each allocation on it; using a cached node costs 2."""
+"""Cost of reading a node again, and of each allocation on it; using a cached node costs 2."""
 
 
 def declared_runtime(app: Application, ask: Ask) -> float | None:
@@ -45,7 +45,7 @@ def declared_runtime(app: Application, ask: Ask) -> float | None:
 def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: bool = True) -> Ask:
     """The ask with its declared runtime in its class; without backfill its class has none.
 
-    Asks of one class and runtime share one object by `classes`: so the tag is not parsed for most.
+    Asks of one class and runtime share one class object in `classes`, so that most tags are not parsed.
     """
     known = ask.ask_class
     if backfills == (known.runtime < inf):
@@ -65,12 +65,12 @@ def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: boo
 
 
 def is_charged(app: Application, key: AllocationKey) -> bool:
-    """True if an allocation counts in the quotas of its application, and not its placeholder instead."""
+    """True if an allocation itself, and not its placeholder, counts in the quotas of its application."""
     return not app.replacing_count or app.requests[key].state not in TO_REPLACE
 
 
 def extended(end: float, now: float) -> float:
-    """Expected end of an allocation overdue since `end`: soon, and further off the longer it is overdue."""
+    """Expected end of an allocation overdue since `end`: soon, but the later the longer it is overdue."""
     if end > now:
         return end
     more = GRACE
@@ -80,7 +80,7 @@ def extended(end: float, now: float) -> float:
 
 
 class Forecast(NamedTuple):
-    """Free amounts of a node over time: those `now`, apart from planned room, and expected ends in order.
+    """Free amounts of a node over time: `now`, without planned room, and after each expected end.
 
     It is valid before `until` and, if it depends on learnt runtimes, while their version is `learnt`.
     """
@@ -107,7 +107,7 @@ class ExpectedEnds:
         self.undeclared = 0
         """Cached nodes on which some runtime is not declared."""
         self.work = 0
-        """Cost of reading nodes anew so far."""
+        """Cost so far of reading nodes again."""
 
     @property
     def known(self) -> int:

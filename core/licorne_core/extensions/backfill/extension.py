@@ -40,7 +40,7 @@ class PartitionStarts(Extension):
         """The allocations charged to quotas, by their expected ends."""
         self.shadows = Shadows(context, Backfill.OFF, self.charges)
         self.passing = Passing(self.shadows, context.claims, self.timers)
-        """The order of those that may pass planned starts."""
+        """The order of applications that may pass planned starts."""
         search = self._search = StartSearch(context, self.ends, self.charges)
         self.shadows.decide = PlannedStarts(context, self.shadows.budget, search).decide
         self.remedies = {StartRequest: Starting(context, self.shadows, search)}

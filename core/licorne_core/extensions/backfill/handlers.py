@@ -38,7 +38,7 @@ def _give_up(partition: Partition, lapsed: Lapsed, now: float, _: Outcome) -> No
 
 
 def _ask(partition: Partition, decision: StartQuestion, _: float, __: Outcome) -> None:
-    """Ask the RM about nodes; until the answer the application counts as one with a planned start."""
+    """Ask the RM about nodes; until the answer the application counts as having a planned start."""
     checks_of(partition.check_context).ask_before(decision.question)
     starts_of(partition).shadows.asking[decision.question.app] = None
 

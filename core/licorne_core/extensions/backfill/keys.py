@@ -110,7 +110,7 @@ PROPERTIES = (
 
 def notes_of(partition: PartitionConfig) -> Iterator[str]:
     """Notes about settings that defeat the purpose of backfill."""
-    # It makes no room for large asks where small ones are spread over all nodes.
+    # That order leaves no room for large asks, as it spreads small asks over all nodes.
     if partition.node_sort.type is NodeSortType.FAIR and partition.root.settings.of(NAME):
         yield (
             "backfill with nodesortpolicy fair leaves nodes partly free while larger asks wait: "

@@ -1,8 +1,8 @@
 """Maxima of queues and limits of users and groups over time: starts are planned under them as on nodes.
 
-What is free of a quota grows with the ends of what is charged to it, wherever that runs, and falls where
-other starts begin that are charged to it (`charges.py`). A gate has the times at which all maxima of an
-application have room; it is used until one of the quotas has changed, or the first of these times has come.
+The free amounts of a quota grow when allocations charged to it end, on any node, and fall when other starts
+charged to it begin (`charges.py`). A gate has the times at which all maxima of an application have room; it
+is valid until one of the quotas changes, or the first of these times is reached.
 """
 
 from bisect import bisect_right
@@ -51,7 +51,7 @@ class LeftPool(QuotaPool):
 
 
 def is_tight(quota: Quota, claim: object, items: Items) -> bool:
-    """True if not all starts, this one with these amounts among them, fit before anything ends."""
+    """True if all starts, including this one with these amounts, do not fit before an allocation ends."""
     free = free_of(quota)
     names = tuple(free)
     refund(free, items)
@@ -73,7 +73,7 @@ class Holding(Asking):
 
 
 class _Levels(NamedTuple):
-    """Whether amounts fit under one maximum, from each of these times on."""
+    """True or False for each of these times: if amounts fit under one maximum from then on."""
 
     times: list[float]
     fits: list[bool]
@@ -107,9 +107,9 @@ class Maxima:
         runtime: float,
         own: PlannedClaim | None,
     ) -> Gate | None:
-        """When the amounts fit for `runtime` seconds, for starts `before` a time; None for always.
+        """Times of starts `before` a time at which the amounts fit for `runtime` seconds; None for any time.
 
-        `own` is the present start, which does not count.
+        `own` is the ask's present start, which does not count.
         """
         quotas = binding(app, items, own)
         if not quotas:
@@ -139,17 +139,17 @@ class Maxima:
         return gate
 
     def begin(self, app: Application) -> None:
-        """Begin a search for an application: drop the tables of other quotas of which nothing is held."""
+        """Begin a search for an application: drop tables of other quotas of which no start holds anything."""
         self._charges.drop_unused(bounded(app))
 
     def end(self) -> None:
-        """End a search: drop what it has found."""
+        """End a search, and drop its results."""
         self._made = None
 
     def ended_by(self, start: float, now: float, app: Application) -> tuple[frozenset[AllocationId], bool]:
-        """What is expected to end by a start, of what is charged to its maxima and does not declare so.
+        """Allocations under its maxima that are expected to end by a start, without having declared it.
 
-        True with it if some of it is learnt.
+        The second value is True if some of these ends are learnt.
         """
         found: list[AllocationId] = []
         is_learnt = False
@@ -187,7 +187,7 @@ class Maxima:
 
 
 class _Made(NamedTuple):
-    """A gate, with what it was made of; it holds before `until`."""
+    """A gate, with the inputs of its computation; it is valid before `until`."""
 
     key: list[Any]
     until: float
@@ -204,7 +204,7 @@ def _rooms(quota: Quota, own: PlannedClaim | None, last: float) -> list[PlannedR
 
 
 def binding(app: Application, items: Items, own: object) -> list[Quota]:
-    """The maxima under which the amounts do not fit beside all other starts before something ends."""
+    """The maxima under which the amounts and all other starts do not fit before an allocation ends."""
     return [quota for quota in bounded(app) if _binds(quota, items, own)]
 
 

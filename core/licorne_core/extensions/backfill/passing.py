@@ -28,26 +28,26 @@ from licorne_core.views.audit.rules import require
 TIMER: Final = Timer(Due.EXTENSION, name=NAME)
 
 MOST_USERS: Final = 10_000
-"""Most users with recorded runs; the one with the oldest last end is dropped."""
+"""Maximum number of users with recorded runs; the user whose last end is the oldest is dropped."""
 
 LAST: Final = 2
-"""Recorded applications of a user, the latest ones; with fewer nothing is expected."""
+"""Number of recorded applications of a user, the latest; with fewer, no runtime is expected."""
 
 MOST_KINDS: Final = 64
-"""Most kinds of asks of an application whose declared runtimes count; with more none does."""
+"""Maximum number of kinds of asks of an application whose declared runtimes count; with more, none counts."""
 
 MOST_RANKED, COST_OF_A_RANK = 512, 5
-"""Most applications that are ranked anew after an end, and the cost of each in a `LookBudget`."""
+"""Maximum number of applications that are ranked again after an end; the cost of each in a `LookBudget`."""
 
 RANKED_AT_ONE: Final = 16
-"""Applications that are ranked anew at the cost of one deadline: a user may submit hundreds at one time."""
+"""Number of applications ranked again at the cost of one deadline: a user may submit hundreds together."""
 
 IN_ORDER: Final = -1.0
-"""Stands for the runtime of an application that goes in the usual order, before all others."""
+"""Runtime that stands for an application in the usual order, which is before all others."""
 
 
 class UserRuns:
-    """How long the last applications of each user ran: of each, its longest allocation that has ended."""
+    """For the last applications of each user, the longest runtime of an allocation that has ended."""
 
     def __init__(self) -> None:
         """Start without runs."""
@@ -72,8 +72,8 @@ class UserRuns:
 class Passing:
     """The second orders of one partition, and their inputs.
 
-    Always true: an application is among the waiting ones of its user if and only if it is in a second order,
-    and has a deadline there until it goes in the usual order.
+    Always true: an application is among the waiting applications of its user if and only if it is in a second
+    order. There it has a deadline until it is tried in the usual order.
     """
 
     def __init__(self, shadows: Shadows, claims: Claims, timers: Timers[Timer]) -> None:
@@ -86,9 +86,9 @@ class Passing:
         self._until = inf
         self._now = 0.0
         self._waiting: dict[str, dict[Application, None]] = {}
-        """Applications in second orders, by user; those that were ranked longest ago come first."""
+        """Applications in second orders, by user; the one that was ranked longest ago is first."""
         self._stale: dict[str, int] = {}
-        """How many applications of users have still to be ranked anew."""
+        """By user: number of applications that have still to be ranked again."""
 
     def configure(self, config: PartitionConfig) -> None:
         """Apply the settings of root; `follow` applies them to leaves."""
@@ -120,7 +120,7 @@ class Passing:
                 self.clock.set(app, until)
 
     def left(self, app: Application) -> None:
-        """Forget an application that is in no second order any more."""
+        """Forget an application that is no longer in a second order."""
         waiting = self._waiting.get(app.user.user, {})
         if app in waiting:
             del waiting[app]

@@ -1,12 +1,12 @@
 """Room on a node that is held from a time on, for an ask or a gang with a shadow start.
 
-Until then others may use the room, if they end before. Others that run longer have to leave it free at that
-time: the amounts free then follow from the allocations that end before. Later starts are planned beside all
-held rooms, each from its start to its end (`usable`).
+Other asks may use the room if they end before that time. Asks that run longer have to leave it free at that
+time; the amounts free then follow from the allocations that end earlier. Later starts are planned in addition
+to all held rooms, each from its start to its end (`usable`).
 
-Ends come a little late, and so do the starts that wait for them. A holder whose time has come gives way to
-no start that was told after it: these move with it (`Shadows.started`). It may delay those told before it by
-`SLACK`.
+Ends are often a little late, and so are the starts that wait for them. A holder that is due gives way to no
+start that was published after its own: these starts move with it (`Shadows.started`). It may delay starts
+published before it by `SLACK`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -21,14 +21,14 @@ from licorne_core.values.ids import AllocationKey, AppId
 from licorne_core.values.resources import Items, charge, refund
 
 AllocationId = tuple[AppId, AllocationKey]
-"""Names an allocation in its partition."""
+"""Identifies an allocation in its partition."""
 
 
 GRACE = 5.0
 """Seconds that a start may be overdue: the RM has to detect an end, and to report it."""
 
 SLACK: Final = 1.0
-"""Seconds by which a late holder may run into a start that was told before it."""
+"""Seconds by which a late holder may delay a start that was published before its own."""
 
 BEHIND: Final = "held for a shadow start"
 """Reason for excluding a node on which the ask would use room that is held from a later time on."""
@@ -38,16 +38,16 @@ class PlannedClaim(Claim):
     """A claim with planned room."""
 
     number: int
-    """Its place in the order in which starts were told."""
+    """Its position in the order in which starts were published."""
     is_overdue: bool
-    """True if it is planned again as its time has passed; starts that were told later give way to it."""
+    """True if it is planned again as its time has passed; starts published later give way to it."""
     start: float
     late: float
     """Seconds by which the start has moved with others since it was planned."""
     declared: float
     """The longest declared runtime of its asks in seconds, inf if one declares none."""
     runtime: float
-    """That, or else the learnt one; inf if unknown."""
+    """The declared runtime, or else the learnt one, in seconds; inf if unknown."""
 
     def counts_from(self, now: float) -> float:
         """When it begins, placed now, for starts told before it: late by `SLACK`, it is still in time."""
@@ -58,8 +58,8 @@ class PlannedRoom(HeldRoom):
     """Amounts on one node that are held for a shadow start.
 
     `going` are the allocations that existed at the time of the plan, `planned`, and were expected to end by
-    `start`. A later allocation counts as ended by then if its declared runtime says so. `number` is that of
-    its holder: starts that were told before it may count on learnt runtimes, as it was planned by these.
+    `start`. A later allocation counts as ended by then if its declared runtime says so. `number` is its
+    holder's number: starts published before it may rely on learnt runtimes, with which it was planned.
     """
 
     def __init__(
@@ -83,14 +83,14 @@ class PlannedRoom(HeldRoom):
         self.number = number
         self._claims = claims
         self.changes = self._changes()
-        """The changes of what is free on the node by its start and its end."""
+        """The changes of the free amounts on the node by the room's start and by its end."""
 
     def _changes(self) -> list[End]:
         taken = End(self.start, tuple((name, -value) for name, value in self.items))
         return [taken, End(self.end, self.items)] if self.end < inf else [taken]
 
     def move(self, delay: float) -> None:
-        """Move it with its start."""
+        """Move the room together with its start."""
         self.start += delay
         self.end += delay
         self.late += delay
@@ -133,7 +133,7 @@ class PlannedRoom(HeldRoom):
         return all(left.get(name, 0) >= value for name, value in items)
 
     def leaves(self, wanted: AskClass | Shape, node: Any) -> dict[str, int]:
-        """Amounts free at the start, apart from all held rooms, for asks that still run then."""
+        """Amounts free at the start, without all held rooms, for asks that still run then."""
         if self._claims.now + wanted.runtime <= self.start:
             return {}
         left = self.left_on(node)
@@ -152,7 +152,7 @@ class PlannedRoom(HeldRoom):
     def beside(
         self, left: dict[str, int], thing: Any, holder: object, *, last: float = inf
     ) -> dict[str, int]:
-        """The amounts without those of this room, and of others at its start with numbers up to `last`."""
+        """`left` less this room, and less other rooms held at its start with numbers up to `last`."""
         for claim, room in thing.claims.items():
             counts = room.start <= self.start < self._end_of(room) and (last == inf or room.number <= last)
             if claim is not holder and (room is self or counts):
@@ -160,7 +160,7 @@ class PlannedRoom(HeldRoom):
         return left
 
     def _end_of(self, room: HeldRoom) -> float:
-        """The end of another room, but for what it is late."""
+        """The end of another room, without its delay."""
         late = room.late - self.late if isinstance(room, PlannedRoom) else 0.0
         return room.end - min(SLACK, max(0.0, late))
 
@@ -175,11 +175,11 @@ def usable(
     names: Iterable[str],
     own: PlannedClaim | None,
 ) -> tuple[dict[str, int], list[End]]:
-    """Amounts of some types that an ask may use beside held rooms, if it starts `now`; and how they change.
+    """Amounts that an ask may use in addition to held rooms, if it starts `now`; and their later changes.
 
-    For a start at a time `before` another, this is the least that is free in the `runtime` seconds from then
-    on. The changes have negative amounts where an ask would run into a held room. A room whose start is over
-    is held from now on, for as long as it would have been. The start of `own` may be planned anew.
+    For a start at a time earlier than `before`, this is the least amount free in the `runtime` seconds from
+    then on. The changes are negative where an ask would run into a held room. A room whose start has passed
+    is held from now on, for its whole duration. The start of `own` may be planned again.
     """
     amounts = {name: free.get(name, 0) for name in names}
     changes = list(ends)
@@ -193,7 +193,7 @@ def usable(
     changes.sort()
     times, levels, unsure = [now], [tuple(amounts.values())], [False]
     dips: list[int] = []
-    # Starts from these times on run into a dip.
+    # Starts from these times on would run into a fall of the level.
     cuts: list[float] = []
     for change in changes:
         if change.time > times[-1]:
@@ -224,9 +224,9 @@ def _least(
     before: float,
     names: Sequence[str],
 ) -> tuple[dict[str, int], list[End]]:
-    """The least level for a start at first, and its changes `before` another time.
+    """The least level for a start now, and its changes at times earlier than `before`.
 
-    `dips` are the levels that begin with a fall, into which starts from the time in `cuts` on run.
+    `dips` are the levels that begin with a fall; starts from the time in `cuts` on run into it.
     """
     first = at = 0
     is_unsure = False

@@ -1,4 +1,4 @@
-"""Asks with a shadow start in the pass: how they get one, and how they are tried first (`shadows`).
+"""Asks with a shadow start in a pass: how they get a start, and how they are tried first (`shadows`).
 
 A holder is tried on its planned nodes. At its rank in the usual order it may be placed on other nodes.
 """
@@ -29,7 +29,7 @@ from licorne_core.values.ids import AppId
 
 
 def kinds_of(app: Application, request: Request) -> list[StartKind]:
-    """The asks that start together with this ask: all of its gang, or this ask alone."""
+    """The asks that start together with this ask: all asks of its gang, or only this ask."""
     if not app.gang.has_member(request.ask):
         return [StartKind(request.ask.ask_class, [request])]
     return [StartKind(share[0].ask_class, first_asks(share)) for share in next_members(app)]
@@ -41,7 +41,7 @@ def _keeps_nodes(shadow: ShadowStart) -> bool:
 
 
 def _unforeseen(context: CheckContext, asking: Asking, blocker: Blocker | None) -> Blocker | None:
-    """The blocker, or for one whose end may be known another one: missing answers."""
+    """The blocker, unless its end may be foreseen: then a later blocker, such as missing answers."""
     if blocker is None or not is_foreseen(blocker):
         return blocker
     blocker.retire_if_unused()
@@ -82,8 +82,8 @@ class Starting(Remedy):
     ) -> StartPlan | NodeQuestion | StartQuestion | Blocker | None:
         """The shadow start, the question to the RM about its nodes, or the blocker.
 
-        None for a pause, if no start is found: others are planned meanwhile. Another ask of the same class
-        may have failed just before.
+        None if no start is found: the asks pause, and others are planned meanwhile. Another ask of the same
+        class may have failed just before.
         """
         context, app, shadows = self.context, wants.app, self._shadows
         is_gang = app.gang.has_member(request.ask)
@@ -124,8 +124,8 @@ class Starting(Remedy):
         return None
 
     def _is_waiting(self, asks: Likeness, app_id: AppId) -> bool:
-        """True if pending asks of the class, or members of the gang, exist; behind maxima, if the application
-        has such asks: others come and go with their limits."""
+        """True if pending asks of the class, or members of the gang, exist. If maxima bind the asks, only
+        asks of the application count, as those of others depend on other limits."""
         if isinstance(asks, AskClass):
             return self.context.index.is_wanted(asks)
         if isinstance(asks, tuple):
@@ -147,9 +147,9 @@ class PlannedStarts:
         self._search = search
 
     def decide(self, shadow: ShadowStart, now: float) -> _Tried | None:
-        """The holder on its planned nodes, or another plan: if the start is stale, or for a better one.
+        """The holder on its planned nodes, or another plan if the start is stale or a better one is found.
 
-        Better is an earlier start, or for a gang the same on nodes that are busy longer.
+        An earlier start is better, or for a gang the same start on nodes that are busy longer.
 
         The RM is asked about other nodes first. Until it answers, the start does not change.
 
@@ -158,7 +158,7 @@ class PlannedStarts:
         """
         app = shadow.app
         if not shadow.is_stale and shadow.exceeds_again(now):
-            # Those that were told later are planned again after it.
+            # Starts that were published later are planned again after it.
             shadow.is_stale = shadow.is_overdue = True
         has_changed = shadow.is_gang and self._has_changed(shadow)
         may_start = app.is_ranked
@@ -200,12 +200,12 @@ class PlannedStarts:
         return has_changed and self._budget.has(now)
 
     def _plan(self, shadow: ShadowStart, now: float) -> StartPlan | NodeQuestion | StartQuestion | None:
-        """Another plan for the holder, none later than its own unless that is stale."""
+        """Another plan for the holder; not a later one, unless its present start is stale."""
         app, claims = shadow.app, self._context.claims
         before = inf
         if not shadow.is_stale:
             before = nextafter(shadow.start, inf) if shadow.is_gang else shadow.start
-            # It stays due until the search is complete.
+            # The start stays due until the search is complete.
             shadow.looked_at = -inf
         work = claims.work
         try:
@@ -236,7 +236,7 @@ class PlannedStarts:
     def _has_changed(self, shadow: ShadowStart) -> bool:
         """True if the next members differ from the planned ones, or are bound to other nodes."""
         shares = next_members(shadow.app)
-        # Of a gang in units, a member that arrived later may be among the first.
+        # In a gang in units, a member that arrived later may be among the first.
         in_units = shadow.app.gang.units is not None
         return (
             sum(count for _, count in shares) != len(shadow.members)

@@ -1,9 +1,9 @@
 """A simple estimate of when pending asks start: in the present order, each as soon as it has room.
 
-Allocations end at their expected ends (`start_search.py`); an allocation of unknown runtime never ends
-here. Only asks ahead of the ask use room before it, and no new ones arrive. A gang starts as a whole,
-on one set of nodes if its terms require that; bundles of members inside of a set are not considered. An ask
-that would run on at a shadow start gets none of the room that is held for it, on nodes and under maxima.
+Allocations end at their expected ends (`start_search.py`); an allocation of unknown runtime never ends here.
+Only asks ahead of the ask use room before it, and no new asks arrive. A gang starts as a whole, on one set of
+nodes if its terms require that; bundles of members inside of a set are not considered. An ask that would run
+on at a shadow start gets none of the room that is held for it, on nodes and under maxima.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -35,7 +35,7 @@ As many take less than a second of CPU.
 """
 
 STEP = 200
-"""Examinations without a pause: about a millisecond."""
+"""Number of examinations without a pause: about a millisecond."""
 
 
 class Guess(NamedTuple):
@@ -64,7 +64,7 @@ class _End(NamedTuple):
 
 
 class _Item:
-    """Asks of one application in the line: one of each kind, with the number still pending."""
+    """Asks of one application in the line: an ask of each kind, with the number still pending."""
 
     __slots__ = ("app", "together", "wants")
 
@@ -96,14 +96,14 @@ class Projection:
         self._app, self._request = app, request
         self._now = now
         self.looks = self._paused = 0
-        """Number of things examined so far."""
+        """Number of objects examined so far."""
         self._ahead = 0
         self._free: dict[Node, dict[str, int]] = {}
         self._rooms: dict[Quota, dict[str, int]] = {}
         self._ends: list[_End] = []
         self._serial = 0
         self._nowhere: dict[AskClass, dict[Node, None]] = {}
-        """Classes that fit no node except maybe these, which have gained room since."""
+        """Classes that fit no node, except perhaps these nodes, which have gained room since."""
         self._confidence = Confidence.DECLARED
 
     def steps(self) -> Iterator[Guess | None]:
@@ -175,8 +175,8 @@ class Projection:
         heappush(self._ends, _End(time, self._serial, node, quotas, items, confidence))
 
     def _find_line(self, line: list[_Item]) -> _Steps:
-        """Find the asks up to the one of the estimate, in order; False if that one is not among them."""
-        # Their room is held in any case.
+        """Find the asks up to the estimated ask, in order; False if that ask is not among them."""
+        # The room of holders is held in any case.
         holders = [shadow.request for shadow in self._shadows]
         for app in in_order(self._partition.tree.root.ranking):
             yield from self._look()
@@ -271,7 +271,7 @@ class Projection:
             self._nowhere[ask_class] = {}
 
     def _beside(self, quota: Quota, ask_class: AskClass, time: float) -> dict[str, int]:
-        """Amounts left of a quota for an ask that starts at the time, beside those that are held."""
+        """Amounts left of a quota for an ask that starts at the time, without the held amounts."""
         left = self._room(quota)
         for held in quota.claims.values():
             if time < held.end and time + ask_class.runtime > held.start:
@@ -333,7 +333,7 @@ class Projection:
 
 
 def _holds(room: Mapping[str, int], items: Items) -> bool:
-    """True if the amounts fit into the remaining ones of the types that a maximum names."""
+    """True if the amounts fit into the remaining amounts of the types that a maximum names."""
     return all(room.get(name, value) >= value for name, value in items)
 
 

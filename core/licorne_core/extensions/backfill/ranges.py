@@ -1,9 +1,9 @@
 """Ranges of expected starts, from the errors of earlier expectations.
 
-An error is the ratio of the actual wait to the expected one. Four of five starts lie within a range: its
-ends are two of the latest errors for the same leaf and amounts, or of all where these are few. The choice
-of the two follows from the number of earlier misses (adaptive conformal inference, Gibbs and Candès 2021),
-so that the level holds also while loads change.
+An error is the ratio of the actual wait to the expected one. Four of five starts lie within a range. Its ends
+are two of the latest errors for the same leaf and amounts, or of all errors if these are few. Which two
+depends on the number of earlier misses (adaptive conformal inference, Gibbs and Candès 2021), so that the
+level also holds while loads change.
 """
 
 from bisect import bisect_left
@@ -15,22 +15,22 @@ from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
 
 LEVEL = 0.8
-"""Part of the starts that come within their ranges."""
+"""Share of the starts that lie within their ranges."""
 
 MOST_ERRORS = 64
-"""Latest errors of one leaf and amounts; of all there are four times as many."""
+"""Maximum number of errors of one leaf and amounts, the latest; of all together, four times as many."""
 
 MOST_KINDS = 2_000
-"""Most leaves and amounts with errors; the one with the oldest last error is dropped."""
+"""Maximum number of leaves and amounts with errors; the one whose last error is the oldest is dropped."""
 
 FEWEST_ERRORS = 10
-"""Fewest errors for a range: with fewer there is none at 80 %."""
+"""Minimum number of errors for a range: fewer errors allow no range of 80 %."""
 
 GRACE = 60.0
-"""Seconds that are added to both waits of an error, so that short ones make no large ratios."""
+"""Seconds that are added to both waits of an error, so that short waits make no large ratios."""
 
 STEP = 0.02
-"""Change of the part of missed starts that ranges allow for, by one miss."""
+"""Change by one miss of the share of misses that ranges allow for."""
 
 FULL_STEP = 32
 """Most awaited starts with whole steps; with n times as many a step is an n-th. Their ranges have nearly the
@@ -82,7 +82,7 @@ class Ranges:
         self._errors: dict[tuple[QueuePath, Items, bool], _Errors] = {}
         self._all = {is_held: _Errors(4 * MOST_ERRORS) for is_held in (False, True)}
         self._missed = dict.fromkeys((False, True), 1 - LEVEL)
-        """Part of the errors outside of the next range, of estimates and of shadow starts."""
+        """Share of the errors outside of the next range, for estimates and for shadow starts."""
 
     def range(self, expected: Expected) -> Range | None:
         """The range of a start, in whole seconds; None while there are too few errors."""

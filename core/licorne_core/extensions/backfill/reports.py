@@ -23,18 +23,18 @@ from licorne_core.views.fields import Added, Moment
 __all__ = ["CalendarEntry", "Confidence", "ExpectedStart", "StartCounters", "StartSample"]
 
 PAUSE = 200
-"""Applications that are examined before the reader may pause."""
+"""Number of applications that are examined before the reader may pause."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExpectedStart:
     """The expected start of an ask; `starts_at` is 0.0 if unknown.
 
-    `confidence` is a `Confidence`. `first_told` is the start as first published, 0.0 without a shadow
-    start. `start_by` is the latest requested start, 0.0 for none. `asks_ahead` is above 0 if so many asks
-    are ahead that there is no estimate; `unasked` is true for an estimate with a predicate about which the
-    RM was not asked. With a probability of `level` percent the ask starts from `earliest` to `latest`; all
-    three are 0 if too few starts were observed.
+    `confidence` is a `Confidence`. `first_told` is the start as first published, 0.0 without a shadow start.
+    `start_by` is the latest requested start, 0.0 for none. `asks_ahead` is above 0 if there is no estimate
+    because so many asks are ahead; `unasked` is true for an estimate with a predicate about which the RM was
+    not asked. With a probability of `level` percent the ask starts from `earliest` to `latest`; all three are
+    0 if too few starts were observed.
     """
 
     starts_at: Moment
@@ -55,9 +55,9 @@ class ExpectedStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartSample:
-    """A pending ask with the start that it is expected to have, None for no number.
+    """A pending ask with its expected start, None if unknown.
 
-    `behind` is the place of the next sample.
+    `behind` is the position of the next sample.
     """
 
     app_id: AppId
@@ -107,7 +107,7 @@ def expected_start(
 
 
 def start_sample(partition: Partition, at: int, now: float) -> Iterator[StartSample | None]:
-    """The expected start of one pending ask, in the first application with one at or after position `at`.
+    """The expected start of a pending ask of the first application, from position `at` on, that has one.
 
     None marks a possible pause of the reader. There is no sample without backfill or pending asks.
     """
@@ -183,7 +183,7 @@ def start_counters(partition: Partition) -> Iterator[StartCounters]:
 
 
 def _of(partition: Partition) -> Any:
-    """The `PartitionStarts`, which are on a higher floor than reports."""
+    """The `PartitionStarts`, which reports must not import."""
     return partition.points.named(NAME)
 
 

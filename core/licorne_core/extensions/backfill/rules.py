@@ -1,4 +1,4 @@
-"""The rule that asks leave free, of each maximum, what is held for a planned start."""
+"""The rule that asks leave free, of each maximum, the amounts that are held for a planned start."""
 
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ _Held = tuple[Quota, ShadowStart]
 
 
 class _LeavesHeld(Rule):
-    """Asks under a maximum end before the starts that hold some of it, or leave that free (`maxima.py`)."""
+    """Asks under a maximum end before the starts that hold some of it, or leave those amounts free."""
 
     def obstacle(self, context: CheckContext, asking: Asking) -> _Held | None:
         if not context.claims.held:
@@ -61,7 +61,7 @@ class _LeavesHeld(Rule):
 
 
 def _own(asking: Asking) -> Any:
-    """The claim of the ask, or of the first one of the group."""
+    """The claim of the ask, or of the first ask of the group."""
     if isinstance(asking, Holding):
         return asking.claim
     heap = asking.group.heap

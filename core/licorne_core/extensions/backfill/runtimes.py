@@ -1,7 +1,7 @@
-"""Learnt runtimes of one partition: what four of five past runs in a leaf with the same amounts took at most.
+"""Learnt runtimes of one partition: the time within which four of five past runs of a leaf and shape ended.
 
-A partition has them only with backfill on. They follow from commands and times alone, and reading one
-changes nothing, so that a report never changes a decision.
+A partition has them only with backfill on. They follow from commands and times alone, and reading one changes
+nothing, so that a report never changes a decision.
 """
 
 from collections import deque
@@ -12,24 +12,24 @@ from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
 
 MOST_SAMPLES = 64
-"""Most recorded runs of one leaf and shape, the latest ones."""
+"""Maximum number of recorded runs of one leaf and shape, the latest."""
 
 MOST_SHAPES = 2_000
-"""Most leaves and shapes with recorded runs; the one with the oldest last end is dropped."""
+"""Maximum number of leaves and shapes with recorded runs; the one whose last end is the oldest is dropped."""
 
 FEWEST_SAMPLES = 3
-"""Fewest runs to learn from: a single run that failed at once tells nothing about the next."""
+"""Minimum number of runs to learn from: a single run that failed early shows nothing about the next."""
 
 
 class Confidence(StrEnum):
-    """Basis of an expected runtime, or of a time that follows from several."""
+    """Basis of an expected runtime, or of a time that is computed from several runtimes."""
 
     DECLARED = "declared"
     """The RM declares the runtime with the ask."""
     LEARNT = "learnt"
-    """What four of five past runs took at most: with the median, every second planned start would be late."""
+    """Four of five past runs ended within it: with the median, every second planned start would be late."""
     UNKNOWN = "unknown"
-    """No basis: there is no number."""
+    """There is no basis, and no number."""
 
 
 class _Runs:
@@ -40,7 +40,7 @@ class _Runs:
     latest: deque[float]
     """Runtimes in seconds, the oldest first."""
     expected: float | None
-    """The least of them that four of five do not exceed; None if it has to be derived anew."""
+    """The least of these runtimes that four of five do not exceed; None if it has to be derived again."""
 
     def __init__(self) -> None:
         """Start empty."""
@@ -52,7 +52,7 @@ class Runtimes:
     """The learnt runtimes of a partition."""
 
     _runs: dict[tuple[QueuePath, Items], _Runs]
-    """By leaf and amounts, without the required node; the one with the oldest last end comes first."""
+    """Runs by leaf and amounts, without the required node; the entry with the oldest last end comes first."""
 
     def __init__(self) -> None:
         """Start without runs."""
@@ -76,7 +76,7 @@ class Runtimes:
     def expected(
         self, queue: QueuePath, shape: Shape, declared: float | None = None
     ) -> tuple[float | None, Confidence]:
-        """The runtime of an ask in seconds, None if unknown: the declared one, or else the learnt one."""
+        """The runtime of an ask in seconds: the declared or else the learnt runtime; None if unknown."""
         if declared is not None:
             return declared, Confidence.DECLARED
         runs = self._runs.get((queue, shape.items))

@@ -53,15 +53,15 @@ class ShadowStart(PlannedClaim):
     read_to: int
     """Number of changes of nodes considered in the search for an earlier start (`NodeBook.changed`)."""
     changes_read: int
-    """Number of changes considered in it (`LookBudget.changes`)."""
+    """Number of changes that search has considered (`LookBudget.changes`)."""
     lost_node: bool
     """True if one of its nodes was removed, takes no more asks, or has another size."""
     is_stale: bool
     """True if it has to be planned again."""
     asked: int
-    """Questions to the RM about nodes since the last plan."""
+    """Number of questions to the RM about nodes since the last plan."""
     told_late: bool
-    """True once an event says that it is later than wanted."""
+    """True once an event was published that it is later than requested."""
 
     def __init__(self, shadows: Any, plan: "StartPlan", now: float) -> None:
         """Create a start by a plan; `shadows` are those of the partition."""
@@ -149,9 +149,9 @@ class ShadowStart(PlannedClaim):
         return any(quota.max is not None and self.held.exceeds(quota) for quota in self.held.quotas)
 
     def exceeds_again(self, now: float) -> bool:
-        """True if it exceeds a maximum, and is to be planned anew for that: only so often in `REPLAN_TIME`.
+        """True if it exceeds a maximum, and is therefore to be planned again: only so often in `REPLAN_TIME`.
 
-        A plan that exceeded at once what it was searched for would otherwise keep the turns busy for ever.
+        Otherwise plans that exceed the maximum immediately would keep the turns busy forever.
         """
         if not self.exceeds:
             return False
@@ -166,9 +166,9 @@ class ShadowStart(PlannedClaim):
         return self._shadows.decide(self, now)
 
     def placed(self, node: Node, now: float) -> None:
-        """Record the difference to the start as first published; others were planned with it.
+        """Record the difference to the start as first published, with which other starts were planned.
 
-        Placed on another node it starts late all the same for those under its maxima.
+        Even on another node it may be late for the starts under its maxima.
         """
         self._shadows.started(self, now, is_there=node in self.places)
         self._shadows.counters.note_eta_error(self.confidence, now - self.first_told)
@@ -186,7 +186,7 @@ class ShadowStart(PlannedClaim):
         self._shadows.lose(self, node)
 
     def give_way(self) -> None:
-        """Plan the start again, beside all others: even if it is overdue, others wait for its node as well."""
+        """Plan the start again, beside all others: none moves for it, also if it is overdue."""
         self.is_stale, self.is_overdue = True, False
 
     def check(self, request: Request) -> BehindReservationCheck | None:
@@ -199,7 +199,7 @@ class ShadowStart(PlannedClaim):
 
 
 def share_room(one: ShadowStart, other: ShadowStart, *, is_there: bool) -> bool:
-    """True if they hold room on the same node, if the first one `is_there`, or of a tight quota."""
+    """True if both hold some of a tight quota or, if the first `is_there`, room on the same node."""
     if is_there and not one.places.keys().isdisjoint(other.places):
         return True
     shared = [quota for quota in one.held.quotas if quota in other.held.quotas]
@@ -207,7 +207,7 @@ def share_room(one: ShadowStart, other: ShadowStart, *, is_there: bool) -> bool:
 
 
 def start_by(app: Application, request: Request) -> float:
-    """The latest requested start in unix seconds, 0.0 for none; the ask's tag precedes its application's."""
+    """The latest requested start in unix seconds, 0.0 for none; the ask's tag overrides the application's."""
     tags = request.ask.tags if START_BY in request.ask.tags else app.tags
     return float(read_seconds(tags, START_BY) or 0)
 
@@ -216,8 +216,8 @@ class StartPlan:
     """A decision: the asks hold this start from now on; `shadow` is their present one.
 
     `going` are the allocations on each node that are expected to end by the start. `total` are the amounts of
-    all asks, and `ended` what is charged to their quotas and is expected to end by then, but does not declare
-    so.
+    all asks. `ended` are allocations charged to their quotas that are expected to end by then without having
+    declared it.
     """
 
     __slots__ = (

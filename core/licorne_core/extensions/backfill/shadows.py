@@ -9,12 +9,12 @@ A published start is kept. It is *stale*, and planned again in the next pass, if
 an ask that preempts was placed on one, or if the holder has not started `GRACE` seconds after it. Then some
 allocation runs longer than expected; it is expected to end soon, and further off the longer it is overdue.
 
-Several starts are planned beside each other: each holds its room from its start to its expected end. One that
-is late moves those that were told after it (`Shadows.started`).
+Several starts may be planned at a time; each holds its room from its start to its expected end. A late start
+moves the starts that were published after it (`Shadows.started`).
 
-An earlier start is looked for as soon as an allocation has ended, or another start has gone or moved, before
-another ask may pass (`LookBudget`).
-A gang has its nodes chosen anew then: it holds those that are busy longest, and leaves idle ones to others.
+An earlier start is searched as soon as an allocation has ended, or another start has ended or moved, before
+another ask may pass (`LookBudget`). The nodes of a gang are then chosen again: it holds the nodes that are
+busy longest, and leaves idle nodes to others.
 
 If no end is known there is no start, and the ask has a node reserved as without backfill. It is paused
 (`unplanned.py`), and others are planned.
@@ -43,7 +43,7 @@ MOST_STARTS = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 16}
 """Maximum number of shadow starts at a time that no maximum delays, and of those behind one maximum."""
 
 MOST_BEHIND = 16
-"""Maximum number of shadow starts of a partition behind all its maxima; beyond it, of maxima with a start."""
+"""Maximum number of shadow starts behind maxima; beyond it, of maxima with at least one such start."""
 
 
 class Lapsed(NamedTuple):
@@ -75,7 +75,7 @@ class CalendarFull(OfThing):
     __slots__ = ()
 
     def lets_through(self) -> bool:
-        """True if it may have another one."""
+        """True if the partition may have another start."""
         shadows: Shadows = self.thing
         return shadows.has_room
 
@@ -86,7 +86,7 @@ class MaximumPlanned(OfThing):
     __slots__ = ()
 
     def lets_through(self) -> bool:
-        """True if another one may be held behind it."""
+        """True if another start may be held behind it."""
         return not _is_planned(self.thing)
 
 
@@ -105,7 +105,7 @@ class StartCounters:
     def __init__(self) -> None:
         """Start with all counters at 0."""
         self.deadlines_at_risk = 0
-        """Asks and gangs whose shadow start was later than wanted when it was published."""
+        """Number of asks and gangs whose shadow start was later than requested when it was published."""
         self.eta_errors: dict[str, Histogram] = {}
         """Seconds between the start of asks with a shadow start and their start as first published, by its
         confidence."""
@@ -144,7 +144,7 @@ class Shadows:
         self.asking: dict[Application, None] = {}
         """Applications that are to have a start if the RM accepts the nodes for it."""
         self.told = 0
-        """Number of starts that were ever told."""
+        """Number of starts that were ever published."""
         self.unplanned = Unplanned()
         """The pauses of asks for which no start was found."""
         self.budget = LookBudget()
@@ -155,14 +155,14 @@ class Shadows:
 
     @property
     def has_room(self) -> bool:
-        """True if another ask may hold a start; those behind maxima do not count."""
+        """True if another ask may hold a start; starts behind maxima do not count."""
         return sum(not one.behind for one in self.starts) + len(self.asking) < self.most
 
     def has_room_behind(self, behind: Sequence[Quota]) -> bool:
         """True if another ask may hold a start behind these maxima.
 
-        Many starts behind one maximum take nothing from another: its first start has a place, up to a number
-        of maxima.
+        Starts behind one maximum take no place from another maximum: its first start has a place, up to a
+        number of maxima.
         """
         held = [one.behind for one in self.starts if one.behind]
         planned: set[Quota] = set()
@@ -174,7 +174,7 @@ class Shadows:
 
     @property
     def most(self) -> int:
-        """Maximum number of starts that no maximum delays, and of those behind one maximum."""
+        """Maximum number of starts that no maximum delays; also of starts behind one maximum."""
         return MOST_STARTS[self.mode]
 
     def blocker(self, app: Application) -> CalendarFull | MaximumPlanned | None:
@@ -185,7 +185,7 @@ class Shadows:
         return None if full is None else self._blockers.get(MaximumPlanned, full)
 
     def beyond(self) -> list[ShadowStart]:
-        """The latest starts that are more than there may be in the present mode."""
+        """The latest starts above the maximum number of the present mode."""
         kept: list[ShadowStart] = []
         beyond: list[ShadowStart] = []
         for shadow in self.starts:
@@ -195,7 +195,7 @@ class Shadows:
         return beyond
 
     def answered(self, app: Application) -> None:
-        """Note that the RM has answered a question about nodes for the application, or not in time."""
+        """Note that the RM has answered a question about nodes for the application, or failed to in time."""
         if app in self.asking and not app.gang.questions:
             del self.asking[app]
             self._dirty.mark((self,))
@@ -266,7 +266,7 @@ class Shadows:
         self._waiting.runnable = True
 
     def started(self, shadow: ShadowStart, now: float, *, is_there: bool) -> None:
-        """Note that a holder starts, on its nodes if it `is_there`, and move with it what it runs into."""
+        """Note that a holder starts, on its nodes if it `is_there`; move the starts that it runs into."""
         if shadow.start < now:
             self._move(shadow, now - shadow.start, is_there=is_there)
         ids = frozenset((request.ask.app_id, request.key) for request, _ in shadow.members)

@@ -1,12 +1,11 @@
 """The search for a shadow start: the earliest time at which nodes have room for an ask, or for a whole gang.
 
-Room on a node grows with time, as allocations end; room that is held for other starts is subtracted from
-their times until their expected ends, and room reserved for lost gang members without end. An ask has room at
-a time if it has it until it ends: so it is planned before other starts, between them, or after them. One
-without a declared runtime has to leave all later ones free. `start_sets.py` finds the
-earliest time and the nodes from that, except for one ask that may go anywhere. A search of very many nodes
-continues in the next turn, like that of `node_search/index.py`; nodes that have changed meanwhile are
-examined again.
+Room on a node grows with time, as allocations end. Room held for other starts is subtracted from their times
+until their expected ends; room reserved for lost gang members is subtracted forever. An ask has room at a
+time if it has the room until it ends: so it is planned before, between or after other starts. An ask without
+a declared runtime has to leave all later starts free. `start_sets.py` finds the earliest time and the nodes,
+except for a single ask that may use any node. A search of very many nodes continues in the next turn, like
+that of `node_search/index.py`; nodes that have changed meanwhile are examined again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -37,7 +36,7 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import Items, charge
 
 MOST_QUESTIONS = 16
-"""Most questions to the RM for one plan: each is about twice as many nodes as the one before."""
+"""Maximum number of questions to the RM for one plan: each has about twice as many nodes as the last."""
 
 COST_OF_A_LOOK, ENDS_AT_ONE, ROOMS_AT_ONE = 2, 16, 8
 """Cost of examining a cached node with few ends; number of more ends, and of compared rooms, that cost 1.
@@ -49,7 +48,7 @@ COST_OF_ROOMS, CHANGES_AT_ONE = 4, 1
 """Cost of adding up what a node has beside other starts; and number of these and of ends at the cost of 1."""
 
 MOST_RESTARTS = 3
-"""Most restarts of a search for asks or nodes that have changed meanwhile; after that it is given up for
+"""Maximum number of restarts of a search for asks or nodes that changed meanwhile; then it is given up for
 now."""
 
 
@@ -95,7 +94,7 @@ class StartSearch:
         self._at = 0
         self._restarts = 0
         self._rooms: dict[Node, RoomInTime] = {}
-        # The earliest end of validity of any of `_rooms`, or an earlier time.
+        # The earliest time at which one of `_rooms` becomes invalid, or an earlier time.
         self._until = inf
         self._rest: Iterator[Node] = iter(())
         self._starts: SetStarts | None = None
@@ -110,12 +109,13 @@ class StartSearch:
         own: ShadowStart | None = None,
         asked: int = 0,
     ) -> StartPlan | NodeQuestion | StartQuestion | None:
-        """The earliest start of all these asks together at unix seconds `now`, to replace their `own` one.
+        """The earliest start of all these asks together, as of unix seconds `now`, to replace their `own`
+        start.
 
-        If there is a predicate, the RM is asked first about nodes without an answer; `asked` is the number
-        of questions so far. None if no end that they need is expected before the time `before`: later ends
-        are not searched. The start of `own` gets a plan only with other nodes that need no question to the
-        RM. None also for more than `MAX_KINDS`, for terms that the partition cannot meet, and for asks that
+        If there is a predicate, the RM is asked first about nodes without an answer; `asked` is the number of
+        questions so far. None if no end that they need is expected before the time `before`: later ends are
+        not searched. The start of `own` gets a plan only with other nodes that need no question to the RM.
+        None also for more than `MAX_KINDS`, for terms that the partition cannot meet, and for asks that
         change repeatedly during the search: the pass would wait for them for ever.
 
         Raises:
@@ -160,7 +160,7 @@ class StartSearch:
         return plan
 
     def _may_open(self, app: Application, now: float, until: int) -> bool:
-        """True if the maxima leave a time. If they leave none the search is over: no node is examined.
+        """True if the maxima allow some time. If they allow none, the search ends and no node is examined.
 
         Raises:
             StillLooking: there is more to read.
@@ -175,10 +175,10 @@ class StartSearch:
         return False
 
     def _gate(self, app: Application, now: float) -> Gate | None:
-        """When all maxima have room.
+        """The times at which all maxima have room.
 
         Raises:
-            StillLooking: a maximum binds that did not at the beginning; all nodes have to be searched.
+            StillLooking: a maximum now binds that did not at the beginning; all nodes have to be searched.
         """
         gate = self.maxima.gate(app, self._total, now, self._before, self._runtime, self._own)
         if gate is not None and not self._is_bound:
@@ -213,7 +213,7 @@ class StartSearch:
         return start, [(0, node, 1)]
 
     def _together(self, starts: SetStarts, until: int, now: float) -> tuple[float, Picks | None]:
-        """The earliest time for several asks, or for one that is bound to certain nodes, and their nodes."""
+        """The earliest time, and the nodes, for several asks or for an ask that is bound to certain nodes."""
         before = starts.work
         try:
             starts.now = now
@@ -312,7 +312,7 @@ class StartSearch:
         self.maxima.end()
 
     def _look_again(self, starts: SetStarts, now: float) -> None:
-        """Examine nodes again that have changed since, or where something should have ended by now."""
+        """Examine nodes again that have changed, or on which an allocation should have ended by now."""
         again = dict.fromkeys(self._nodes.changed.since(self._at))
         self._at = self._nodes.changed.count
         if self._until <= now:
@@ -385,7 +385,7 @@ class StartSearch:
         return room
 
     def _free_on(self, node: Node, now: float) -> RoomInTime:
-        """What the node has for the asks beside other starts, still without steps."""
+        """The room of the node for the asks in addition to other starts, still without steps."""
         work = self.ends.work
         known = self.ends.on(node, now)
         self.claims.work += self.ends.work - work
@@ -393,7 +393,7 @@ class StartSearch:
         until = ends[0].time if ends else inf
         falls: list[float] = []
         own = self._own
-        # Those that were told after an overdue start are planned anew after it.
+        # Starts that were published after an overdue start are planned again after it.
         last = own.number if own is not None and own.is_overdue else inf
         rooms = [
             room

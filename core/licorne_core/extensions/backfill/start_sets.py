@@ -1,11 +1,11 @@
 """The earliest time at which one set of nodes has room for a whole gang, and the nodes then.
 
 The input is the room on nodes over time: what is free for as long as the gang runs. It grows with ends, and
-falls where the gang would run into other starts. The sets of nodes are those in which the gang may
-be placed now as well (`scheduling/gang_sets.py`). For each there is a *bound*: the first time at which it has
-enough slots for each kind alone, or for each kind's bundles. With one kind, all members fit then. With
-several, or with a smaller last bundle, packings decide, by bisection between the bound and the best time so
-far, or the next fall. Most sets take one packing, or none.
+falls where the gang would run into other starts. The sets of nodes are those in which the gang may be placed
+now as well (`scheduling/gang_sets.py`). For each set there is a *bound*: the first time at which it has
+enough slots for each kind by itself, or for each kind's bundles. With one kind, all members fit then. With
+several kinds, or a smaller last bundle, packings decide, by bisection between the bound and the best time so
+far, or the next fall. Most sets need one packing, or none.
 
 Terms that only prefer some nodes are no reason to wait: the earliest time anywhere counts. At that time the
 set is chosen as for a gang that starts now. In it, members take the room that is free last, so that others
@@ -37,11 +37,11 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.resources import Items, charge
 
 GAINS_OF_A_LOOK = 8
-"""Steps in time that are sorted at the cost of examining one node."""
+"""Number of steps in time that are sorted at the cost of examining one node."""
 
 
 class End(NamedTuple):
-    """Amounts that are free from `time` on; `unsure` if that is learnt, or if they should be free by now."""
+    """Amounts that are free from `time` on; `unsure` if the time is learnt, or has passed already."""
 
     time: float
     items: Items
@@ -51,9 +51,9 @@ class End(NamedTuple):
 class RoomInTime(NamedTuple):
     """Room on a node over time.
 
-    `steps` has the times from which that many asks of each kind alone have room; a single kind is counted
-    up to the number of its asks. `free` are the amounts free now, `ends` the changes of them, in order. At
-    the times `falls` they become less. It holds before `until`.
+    `steps` has times, each with the numbers of asks of each kind, by itself, that have room from then on; a
+    single kind is counted up to the number of its asks. `free` are the amounts free now, `ends` the changes
+    of them, in order. At the times `falls` they become less. It holds before `until`.
     """
 
     steps: list[tuple[float, Sequence[int]]]
@@ -102,7 +102,7 @@ class RoomInTime(NamedTuple):
         return found
 
     def lasting(self, kind: int, time: float) -> list[tuple[float, int]]:
-        """The gains for a kind until a time, without what is lost again by then."""
+        """The gains for a kind until a time, without gains that are lost again by then."""
         found: list[tuple[float, int]] = []
         for at, more in self.gains(kind):
             if at > time:
@@ -117,7 +117,7 @@ class RoomInTime(NamedTuple):
 
 
 _CLOSED: Final = 1 << 60
-"""Slots that a closed gate takes: more than there are."""
+"""Number of slots that a closed gate takes: more than exist."""
 
 
 class Gate(NamedTuple):
@@ -304,7 +304,7 @@ class SetStarts:
     def _next_time(self, key: Key, bound: float) -> float:
         """The next time at which to try a set; inf if it has no better one.
 
-        Until the next fall room only grows: if it does not suffice at the last time before, it never does.
+        Until the next fall room only grows: if it is not enough at the last time before the fall, no time is.
         """
         failed = self._failed.get(key, 0.0)
         if self._best <= bound or failed == inf:
@@ -321,7 +321,7 @@ class SetStarts:
         if first >= end:
             return inf
         if not failed:
-            # In most cases it fits as soon as each kind does.
+            # In most cases the gang fits as soon as each kind does.
             return self._times[first]
         fall = bisect_right(self._falls, self._times[first])
         last = end if fall == len(self._falls) else bisect_left(self._times, self._falls[fall], first, end)

@@ -1,8 +1,8 @@
 """Repeated searches: for asks without a planned start, and for earlier starts.
 
-A pause concerns all asks of a class, or one gang: others are planned meanwhile. It lasts `RETRY_TIME`, or as
-long as it takes to search once for all paused ones, at a bounded rate. Asks that have never failed have a
-rate of their own, and an application without a recent search comes before others.
+A pause is for all asks of a class, or one gang: others are planned meanwhile. It lasts `RETRY_TIME`, or the
+time for one search for each paused item at a bounded rate, if that is longer. Asks that have never failed
+have a rate of their own, and an application without a recent search comes before others.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +14,10 @@ from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId
 
 RETRY_TIME = 15.0
-"""Least seconds from a failed search to the next one for the same asks."""
+"""Minimum seconds from a failed search to the next one for the same asks."""
 
 MOST_AGAIN = 16
-"""Most failed searches in `RETRY_TIME` for asks that have failed before."""
+"""Maximum number of failed searches in `RETRY_TIME` for asks that have failed before."""
 
 MOST_FIRST = 16
 """Most failed searches in `RETRY_TIME` for asks without one; as many again for applications without any."""
@@ -35,7 +35,7 @@ def likeness(app: Application, request: Request, binding: Sequence[Quota]) -> Li
 
 
 REPLAN_TIME = 5.0
-"""Seconds after which an earlier start is looked for in any case: learnt runtimes may have become shorter."""
+"""Seconds after which an earlier start is searched in any case: learnt runtimes may have become shorter."""
 
 MOST_WORK, WORK_PER_SECOND = 20_000.0, 25_000.0
 """Work of looks at changes at one time, and per second: a tenth of a processor in plain Python."""
@@ -44,14 +44,14 @@ MOST_WORK, WORK_PER_SECOND = 20_000.0, 25_000.0
 class LookBudget:
     """The budget of searches for earlier starts right after a change.
 
-    A search may begin while some budget is left. Searches for single asks examine the changed nodes only;
-    those for gangs examine all nodes, and wait for the budget where nodes are many and change all the time.
+    A search may begin while some budget is left. Searches for single asks examine only the changed nodes;
+    searches for gangs examine all nodes, and wait for the budget if many nodes change all the time.
     """
 
     def __init__(self) -> None:
         """Start with the whole budget."""
         self.changes = 0
-        """Number of ended allocations, and of starts that have gone or moved: reasons for a search."""
+        """Number of ended allocations, and of starts that have ended or moved: reasons for a search."""
         self._left = MOST_WORK
         self._at = 0.0
 
@@ -72,7 +72,7 @@ class Unplanned:
     def __init__(self) -> None:
         """Start without pauses."""
         self._ends: dict[Likeness, tuple[float, AppId]] = {}
-        """The ends of all pauses, present or past, whose asks still wait, with the application that failed
+        """The ends of all pauses, past ones included, whose asks still wait; with the application that failed
         last."""
         self._since = 0.0
         """Beginning of the `RETRY_TIME` in which searches are counted."""
@@ -86,7 +86,7 @@ class Unplanned:
         return len(self._ends)
 
     def turn(self, app_id: AppId, asks: Likeness, now: float) -> float:
-        """The time of the next search for these asks; `now` if it may begin at once."""
+        """The time of the next search for these asks; `now` if it may begin immediately."""
         end, _ = self._ends.get(asks, (None, app_id))
         if end is not None and end > now:
             return end
@@ -105,11 +105,11 @@ class Unplanned:
     ) -> float:
         """Note that no start was found; return the time at which a search may begin again.
 
-        `is_waiting` returns True while such asks exist, behind maxima those of the application.
+        `is_waiting` returns True while such asks exist (of the application, if maxima bind them).
         """
         if now >= self._since + RETRY_TIME:
             self._since, self._again, self._first = now, 0, []
-            # Only asks that still wait lengthen the pauses of others.
+            # Only asks that still wait lengthen the pauses of other asks.
             self._ends = {one: end for one, end in self._ends.items() if is_waiting(one, end[1])}
         if asks in self._ends:
             self._again += 1

@@ -124,7 +124,7 @@ class BudgetAccount:
         return (part, self.by_rm[rm_id], self.total)
 
     def slice_of(self, quota: BudgetQuota) -> str:
-        """The RM whose slice bounds the quota; empty if the limit does."""
+        """The RM whose slice bounds the quota; empty if the limit bounds it."""
         return next((rm_id for rm_id, own in self.by_rm.items() if own is quota), "")
 
     def holders(self, types: Collection[str]) -> tuple[tuple[RmId, Resources], ...]:
@@ -175,7 +175,7 @@ class BudgetBook:
             if account is None:
                 account = BudgetAccount(budget, self.accounts.get(budget.parent), self.freed)
             else:
-                # Its parent is the same, too: a budget is named by its path.
+                # Its parent is the same too, as a budget is named by its path.
                 account.follow(budget)
             self.accounts[budget.name] = account
         for account in former.values():

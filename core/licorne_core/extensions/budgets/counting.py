@@ -71,7 +71,7 @@ class Counting(Job):
         if budgets == former:
             yield 1
             return
-        # In one step: no ask may stay parked at a quota that the application does not have any more.
+        # This is one step: no ask may stay parked at a quota that the application no longer has.
         partition.wakeups.waiting.release(app)
         cost = rebook(partition, app, lambda: partition.limits.set_further(app, leaf, budgets))
         note_freed(quota for quota in former if quota not in budgets)

@@ -18,7 +18,7 @@ MOST_PATHS: Final = 10_000
 
 
 class PartitionBudgets(Extension):
-    """Finds the budgets of new applications. A count over all partitions changes those of existing ones."""
+    """Finds the budgets of new applications; a count over all partitions changes budgets of existing ones."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Find budgets among those of the context's core."""
@@ -30,7 +30,7 @@ class PartitionBudgets(Extension):
         self._wild: list[tuple[BudgetAccount, BudgetPattern]] = []
 
     def quotas(self, app: Application, leaf: Queue) -> tuple[BudgetQuota, ...]:
-        """The application's quotas, those of lower budgets first."""
+        """The application's quotas; quotas of lower budgets are first."""
         if not self._book.accounts:
             return ()
         if self._version != self._book.version:

@@ -69,8 +69,8 @@ class SetBudgets(SharedCommand):
     """Replace all budgets, parents before children; raises ConfigError for invalid ones.
 
     `floating` types, such as licences, are on no node, and are bounded only by budgets and maxima. New limits
-    and slices apply at once. Members are counted in slices of a job: until it ends, an application counts in
-    its new budgets from its turn on, and in its former ones as well.
+    and slices apply immediately. Members are counted in slices of a job: until it ends, an application counts
+    in its new budgets from its turn on, and in its former ones as well.
     """
 
     budgets: Sequence[Budget]

@@ -45,12 +45,12 @@ class Drains(Extension):
             self.set(NodeId(name), cordon)
 
     def marks(self) -> Mapping[str, Any]:
-        """Cordons by node, including those of removed nodes."""
+        """Cordons by node, including the cordons of removed nodes."""
         closed = self.context.node_book.closed
         return {node_id: Cordon(mark=mark, drain=self.terms.get(node_id)) for node_id, mark in closed.items()}
 
     def closed_node_changed(self, node: Node, now: float) -> None:
-        """Set the timer, as an allocation may have to be stopped at once."""
+        """Set the timer, because an allocation may have to be stopped immediately."""
         terms = self.terms.get(node.node_id)
         if terms is not None and terms.deadline is not None:
             self.timers.set(_timer(node.node_id), now)

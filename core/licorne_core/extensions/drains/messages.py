@@ -13,8 +13,8 @@ from licorne_core.values.ids import NodeId
 class DrainTerms:
     """Pace of a drain: of the `allocations` at its `start`, the last one is stopped at its `deadline`.
 
-    Times are in unix seconds. If both are equal, all are stopped at once. Without a deadline no allocation is
-    stopped: the drain waits until all have ended.
+    Times are in unix seconds. If both are equal, all are stopped immediately. Without a deadline no
+    allocation is stopped: the drain waits until all have ended.
     """
 
     start: float
@@ -24,7 +24,7 @@ class DrainTerms:
     def due(self, running: int) -> float:
         """Time at which the next allocation is stopped, if `running` allocations are not being stopped.
 
-        An allocation that ends by itself counts as stopped. An allocation added since is stopped at once.
+        An allocation that ends by itself counts as stopped. An allocation added since is stopped immediately.
         Without a deadline the time is infinite.
         """
         if self.deadline is None:
@@ -72,7 +72,7 @@ class DrainNode(ExtensionCommand):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSchedulableSet(ExtensionEffect):
-    """An operator has cordoned a node, or ended the cordon. `changed` is False if nothing changed.
+    """An operator has cordoned a node, or ended the cordon. `changed` is False if it was so already.
 
     `allocations` is the number of allocations on the node, which continue to run.
     """
@@ -83,7 +83,7 @@ class NodeSchedulableSet(ExtensionEffect):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeDrainBegun(ExtensionEffect):
-    """A node is cordoned, and its allocations, without `exempt` ones, are stopped by these terms."""
+    """A node is cordoned; its allocations, except the `exempt` ones, are stopped by these terms."""
 
     terms: DrainTerms
     exempt: int

@@ -11,7 +11,7 @@ from licorne_core.views.fields import Added
 class ElasticReport:
     """Size of an elastic gang, in members: `size` run or are being started.
 
-    `leaving` of them are under notice, or are being stopped for others. A gang starts with `least` members
+    `leaving` of them are noticed, or are being stopped for others. A gang starts with `least` members
     together, and grows by `step` up to `most`, which is 0 if there is no maximum.
     """
 
@@ -23,7 +23,7 @@ class ElasticReport:
 
 
 def _elastic(app: Application) -> ElasticReport | None:
-    """Size of an application's elastic gang; None if it has none."""
+    """Size of the application's elastic gang; None if its gang is not elastic."""
     units = app.gang.units
     if not isinstance(units, Elastic):
         return None

@@ -29,7 +29,7 @@ class Elastic(GangUnits):
         self.size = 0
         """Number of booked members."""
         self.leaving = 0
-        """Number of booked members that are under notice, or are being stopped for others."""
+        """Number of booked members that are noticed, or are being stopped for others."""
         self._staying: list[Request] = []
         """Members that are not leaving, in the order of booking; valid while `is_current`."""
         self._positions: dict[Request, int] = {}
@@ -50,7 +50,7 @@ class Elastic(GangUnits):
         self._count()
 
     def mark_leaving(self, request: Request, by: int) -> None:
-        """Count a member that is under notice or being stopped (`by` is 1), or has ended (`by` is -1)."""
+        """Count a leaving member: `by` is 1 if it is noticed or being stopped, -1 once it has ended."""
         self.leaving += by
         if by > 0:
             self._forget(request)
@@ -59,7 +59,7 @@ class Elastic(GangUnits):
         self._count()
 
     def _count(self) -> None:
-        # All later members are growth.
+        # Once the minimum is booked, each further member is growth.
         self.behind = self.size - self.leaving >= self.terms.least
 
     def _forget(self, request: Request) -> None:
@@ -67,7 +67,7 @@ class Elastic(GangUnits):
         if not self.is_current or position < 0:
             return
         if position < len(self._staying) - self.terms.step:
-            # The positions of many other requests have changed: sort again on the next call.
+            # The positions of many other requests have changed: the next call sorts again.
             self.is_current, self._staying = False, []
             return
         del self._staying[position]
@@ -92,7 +92,7 @@ class Elastic(GangUnits):
         return 0 if most and self.size + wanted > most else wanted
 
     def lack(self, present: int) -> tuple[str, str] | None:
-        """Code and text of the reason why this number of asks is not the next unit; None if it is."""
+        """Code and text of the reason why `present` asks are not the next unit; None if they are."""
         wanted = self.wanted
         if present == wanted > 0:
             return None

@@ -1,8 +1,8 @@
 """Decayed usage: past usage, of which older parts count less.
 
-Decayed usage is an integral of amounts over time, with a closed form while an amount is constant, so an
-account has a sum and its time, and is advanced when its amounts change. Reading it changes nothing: the same
-changes at the same times give the same sums.
+Decayed usage is an integral of amounts over time. While an amount is constant it has a closed form: so an
+account has a sum and the time of the sum, and is advanced only when its amounts change. Reading it changes
+nothing: the same changes at the same times give the same sums.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,10 @@ _LN2: Final = log(2.0)
 
 
 class Decayed:
-    """Decayed usage: an amount that is used for a second counts 1, and half of it after each half-life.
+    """Decayed usage: each second of use counts its amount, and half of that after each half-life.
 
-    The order of siblings uses the sums of the last whole second (`at_step`), so that it changes once
-    a second, and for all siblings at the same time.
+    The order of siblings uses the sums of the last whole second (`at_step`), so that it changes once a
+    second, and for all siblings at the same time.
     """
 
     __slots__ = ("amounts", "before", "half_life", "share", "step", "time", "values")
@@ -35,7 +35,7 @@ class Decayed:
     step: int
     """The second of `share`; -1 before the first."""
     time: float
-    """Time of the sums, in unix seconds: that of the last change."""
+    """Time of the sums, in unix seconds: the time of the last change."""
     values: dict[str, float]
     """Sums by resource name, in amounts times seconds."""
 
@@ -50,7 +50,7 @@ class Decayed:
         self.values = {}
 
     def at(self, time: float) -> dict[str, float]:
-        """The sums at `time` if usage does not change until then; those of the last change if it is later."""
+        """The sums at `time` if usage does not change until then; never earlier than the last change."""
         passed = time - self.time
         if passed <= 0.0:
             return self.values

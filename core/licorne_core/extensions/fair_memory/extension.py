@@ -239,7 +239,7 @@ class FairMemory(Extension):
         if account.step != self.step:
             account.step = self.step
             share = hours_of_due(account.at_step(self.step), divisors)
-            # Rounding must not affect the order: neither the last digits nor the mathematical library.
+            # Neither the last digits nor the mathematical library may affect the order.
             account.share = float(f"{share:.10g}")
         return account.share
 

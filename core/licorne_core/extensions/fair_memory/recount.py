@@ -25,7 +25,7 @@ def check_accounts(accounts: Mapping[Queue, Decayed | None], *, settled: bool) -
 
 
 def check_users(accounts: Mapping[Queue, Callable[[str], Decayed | None]]) -> None:
-    """Compare the amounts of users of leaves; their accounts are looked up by name.
+    """Check that the account of each user in a leaf has the sum over the user's applications.
 
     Raises:
         InvariantBroken: an amount differs.

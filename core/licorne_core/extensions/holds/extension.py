@@ -54,7 +54,7 @@ class Holds(Extension):
         return {str(app_id): had for app_id, had in self.expected.items()}
 
     def leaf_for(self, new: NewApplication, gang: Gang) -> Home | None:
-        """The leaf to which an operator moved the application earlier; None if it does not accept it now."""
+        """The leaf to which an operator moved the application; None if that leaf does not accept it now."""
         path = self.expected.get(new.app_id, UNMARKED).queue
         leaf = self.context.tree.get(path) if path else None
         if leaf is None or not takes_applications(leaf):
@@ -74,7 +74,7 @@ class Holds(Extension):
         return iter(())
 
     def app_gone(self, app: Application) -> None:
-        """Drop the marks of an ended application, unless its partition was removed."""
+        """Drop the marks of an ended application, but not if its partition was removed."""
         self._moved.pop(app, None)
         is_marked = app.held is not None or app.changed is not None
         if is_marked and app.app_id in self.context.applications:

@@ -176,7 +176,7 @@ def _give_priority(partition: Partition, app: Application, now: float) -> Iterat
         if priority == request.priority:
             continue
         if request.is_pending:
-            # Each new position of an ask needs a new object, as heaps still contain the old one.
+            # Heaps still have the old object of an ask, so each new position needs a new object.
             replace_ask(partition, app, request, request.ask, now)
         else:
             request.priority = priority

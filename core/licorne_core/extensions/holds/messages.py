@@ -39,7 +39,7 @@ class HoldApplication(ExtensionCommand):
 class ChangeApplication(ExtensionCommand):
     """An operator sets the priority of an application or, before it runs, moves it to another leaf.
 
-    If `priority` is None it changes nothing; with `reset_priority` each ask gets its own priority again. With
+    If `priority` is None the priority is not changed; with `reset_priority` each ask gets its own again. With
     an empty `queue` the application is not moved.
     """
 

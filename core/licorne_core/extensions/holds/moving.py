@@ -71,7 +71,7 @@ def prepare(partition: Partition, app: Application, leaf: Queue, now: float) -> 
     """End the application's waits in its leaf, and apply the settings of the new `leaf` in extensions."""
     yield from give_up_waits(partition, app, now)
     for group in list(app.groups.values()):
-        # The delay of preemption is a setting of the leaf.
+        # The delay before preemption is a setting of the leaf.
         partition.escalation.start_afresh(group, now)
         yield 1
     yield from partition.points.enter_leaf(app, leaf, now)

@@ -36,9 +36,8 @@ Key = tuple[QueuePath, str]
 class HoursBook:
     """All budgets of hours of one partition, with one deadline for the first change by time alone.
 
-    A near deadline in `_due` is exact. A distant one is computed for usage four times as large: so usage may
-    rise with each allocation without a new deadline. If nothing has changed when a deadline is reached, the
-    next one is derived.
+    A near deadline in `_due` is exact. A distant one is computed for four times the usage, so that usage may
+    rise without a new deadline. If a deadline is reached and nothing changes, the next one is derived.
     """
 
     def __init__(self, timers: Timers[Timer], journal: Journal) -> None:
@@ -120,7 +119,7 @@ class HoursBook:
         return {**self._kept, **{key: budget.kept(now) for key, budget in self.known.items()}}
 
     def pass_time(self, now: float, most: int) -> tuple[int, list[HoursBudget]]:
-        """Advance at most `most` budgets in time, because all windows of a kind begin together.
+        """Advance at most `most` budgets in time: all windows of one kind begin at the same time.
 
         Return the number advanced, and the budgets with a new window, whose asks may be tried again.
         """
@@ -165,7 +164,7 @@ class HoursBook:
         self._due.set(budget, at)
 
     def _tell(self, budget: HoursBudget, text: str, now: float) -> None:
-        """QUEUE set, without details, for a resource: its hours are used up, or available again."""
+        """QUEUE set, without details: the queue's hours of a resource are used up, or available again."""
         about = EventType.QUEUE, budget.path, EventChange.SET
         self._journal.note(EventRecord(now, *about, reference_id=budget.resource, message=text))
 

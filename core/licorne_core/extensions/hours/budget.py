@@ -38,7 +38,7 @@ class HoursBudget:
         """The limit, in amounts times microseconds."""
         self.amount = 0
         self.foreseen = 0
-        """The largest amount in use with which nothing changes before its deadline (`HoursBook`)."""
+        """The largest amount in use at which `spent` does not change before its deadline (`HoursBook`)."""
         self.used = 0
         """Usage in the window that contains `time`."""
         self.time = microseconds(now)

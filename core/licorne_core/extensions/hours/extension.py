@@ -12,7 +12,7 @@ from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.ids import AppId
 
 MOST_BUDGETS: Final = 500
-"""Maximum number of budgets that are advanced in one turn."""
+"""Maximum number of budgets that one turn advances."""
 
 
 class Hours(Extension):

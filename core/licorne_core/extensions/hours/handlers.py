@@ -1,6 +1,6 @@
 """Deadline of budgets: advances them in time.
 
-Not in `pass_time`, which is for the order of applications: the order does not depend on budgets.
+This is not done in `pass_time`, which is for the order of applications: budgets do not affect it.
 """
 
 from typing import Final

@@ -3,7 +3,7 @@
 A victim of a queue with `preemption.notice` (`keys`) is stopped at a deadline. Until then it continues to
 run, and its RM may save its work and report it as ready (`messages`). From the notice on, its room is
 promised to its beneficiary, as after a stop. If the beneficiary does not need it any more, the victim is
-spared. So the RM of a victim under notice loses no work to an ask that is removed in the meantime.
+spared. So no work is lost for an ask that is removed during the notice.
 
 Placeholders do no work, and drains have deadlines of their own: neither have notice.
 

@@ -44,12 +44,12 @@ class UnderNotice(Stay):
         self.has_answered = False
         """True if the RM has given another time, or reported the victim as ready."""
         self.is_final = False
-        """True after another member of its unit was stopped: the victim cannot be spared any more."""
+        """True once another member of its unit was stopped: the victim cannot be spared any more."""
         self._losses = preemption_of(stop.partition.check_context).losses
         self._losses.pledge(stop.app.leaf.path, self.pledged)
 
     def end(self, stays: Mapping[Request, Stay], *, stopped: bool) -> None:
-        """End the notice; if a member of a unit is stopped, all are stopped."""
+        """End the notice. If one member of a unit is stopped, all members have to be stopped."""
         super().end(stays, stopped=stopped)
         self._losses.redeem(self.app.leaf.path, self.pledged)
         if stopped and not self.is_final:

@@ -96,7 +96,7 @@ def _spare(partition: Partition, app: Application, request: Request, now: float,
 
 
 def _is_needed(partition: Partition, notice: UnderNotice, now: float) -> bool:
-    """True if a unit under notice still has to be stopped, or some of its members were stopped already.
+    """True if a unit under notice still has to be stopped, or if some of its members already were.
 
     If one victim of a promise may not be stopped any more, none is stopped, as the others do not suffice.
     """

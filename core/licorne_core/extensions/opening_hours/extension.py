@@ -21,7 +21,7 @@ class OpeningClock(Extension):
     """The leaves with opening hours, each with the time of its next change.
 
     Always true: a leaf has the bit if and only if it is closed, as of the last change; the partition has a
-    timer for the first next change. A turn makes no decision before all changes up to it were applied.
+    timer for the first next change. A turn makes no decision before all due changes are applied.
     """
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
@@ -89,7 +89,7 @@ class OpeningClock(Extension):
         return due is not None and due <= now
 
     def _follow(self, leaf: Queue, now: float) -> None:
-        """Open or close the leaf by its current hours."""
+        """Open or close the leaf, as its hours require now."""
         is_open, until = self._hours[leaf].at(now)
         self._changes.set(leaf, until)
         if is_open:

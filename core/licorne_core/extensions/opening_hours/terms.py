@@ -15,7 +15,7 @@ class Stretch(NamedTuple):
 
 
 class OpeningHours(NamedTuple):
-    """The open parts of each day in UTC, in order, with closed time between any two and in each day.
+    """The open parts of each day in UTC, in order; there is closed time between any two, and every day.
 
     Hours past midnight are two parts: one until the end of a day, one from the beginning of the next.
     """

@@ -44,7 +44,7 @@ def _set_queue_stopped(registry: Registry, rm: Rm, command: SetQueueStopped, now
 
 
 def _start(rm: Rm, partition: Partition, queue: Queue, mark: OperatorMark, now: float) -> QueueStoppedSet:
-    """Start a queue: all its items are tried, as nothing is parked in a stopped queue."""
+    """Start a queue and have all its items tried; a stopped queue has no parked items."""
     partition.tree.stopped.pop(queue.path, None)
     queue.state = QueueState.ACTIVE
     partition.journal.note(operator_acted(now, EventType.QUEUE, queue.path, f"started{mark_text(mark)}"))

@@ -75,7 +75,7 @@ class QuotaClock:
         """Start without times; `enabled` is the switch of the partition."""
         self.enabled = enabled
         self.starts: dict[Queue, float] = {}
-        """Start times by queue, in unix seconds; removed queues, without a lineage, may be among them."""
+        """Start times by queue, in unix seconds. Removed queues, which have no lineage, may be included."""
 
     def start(self, queue: Queue) -> float:
         """Time of enforcement of the queue, in unix seconds; 0.0 if there is none."""
@@ -134,7 +134,7 @@ class QuotaClock:
         return is_above_max(queue)
 
     def enforces(self, queue: Queue) -> bool:
-        """True if the settings require to enforce the queue's maximum after a delay."""
+        """True if the settings require that the queue's maximum is enforced after a delay."""
         return bool(terms_of(queue, enabled=self.enabled).delay)
 
 

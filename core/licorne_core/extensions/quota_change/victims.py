@@ -1,7 +1,7 @@
 """Enforcement of a changed maximum: amounts to stop, and victims (spec § 9.6). `clock.py` has the times.
 
-Usage is the allocated amounts without those of current victims. Promises do not count either: promised asks
-are placed only below the maximum.
+Usage is the allocated amounts except those of current victims. Promises are not included: promised asks are
+placed only below the maximum.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -37,8 +37,8 @@ def amount_of(queue: Queue) -> dict[str, int]:
 def split(queue: Queue, amount: Resources) -> Iterator[tuple[Queue, Resources] | None]:
     """The leaves of the queue by name, each with its share of the amount to stop.
 
-    The children of a queue divide its share in proportion to their excess over their guarantees, rounded
-    down. The share of a leaf has all types, including zeros. A None marks a possible pause.
+    The share of a queue is divided among its children in proportion to their excess over their guarantees,
+    rounded down. The share of a leaf has all types, including zeros. A None marks a possible pause.
     """
     waiting = [(queue, amount)]
     while waiting:
@@ -233,8 +233,8 @@ def _rank(
 ) -> tuple[object, ...]:
     """Rank of a candidate, cheapest first: of a request and all requests stopped `together` with it.
 
-    The criteria: growth of a gang (`grows`, see `Unit`), its kind (`kind_of`), all wanted types
-    before only some, low priority, youth in whole hours, small sum of wanted amounts.
+    The criteria: growth of a gang (`grows`, see `Unit`), its kind (`kind_of`), first those with all wanted
+    types, low priority, youth in whole hours, small sum of wanted amounts.
     """
     sizes = {name: value for name, value in request.ask.ask_class.items if name in wanted}
     kind, priority = kind_of(request), request.priority

@@ -47,7 +47,7 @@ class Admission:
         self._waiting.clear()
 
     def next(self) -> Application | None:
-        """The application whose turn it is; None if another one is starting."""
+        """The application whose turn it is; None if another application is starting."""
         return None if self.starting is not None else self._waiting.top()
 
 

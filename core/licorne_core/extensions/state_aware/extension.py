@@ -19,13 +19,13 @@ from licorne_core.values.timers import Clock, Due, Timer
 NO_STARTING_TAG: Final = "application.stateaware.disable"
 TIMER: Final = Timer(Due.EXTENSION, name=NAME)
 
-# Looked up in the enumeration once: that costs as much as two calls, for every allocation.
+# Looked up once: for every allocation, a lookup in the enumeration would cost as much as two calls.
 _ACCEPTED: Final = AppState.ACCEPTED
 _RUNNING: Final = AppState.RUNNING
 
 
 class StateAware(Extension):
-    """The admission of each leaf that is strict or state-aware, or was when an application started in it.
+    """The admission of each strict or state-aware leaf, and of former ones with a starting application.
 
     Always true: these leaves, and no others, have the bit.
     """
@@ -45,7 +45,7 @@ class StateAware(Extension):
         return None if first is app else first
 
     def waits_in_turn(self, app: Application) -> bool:
-        """True if the application is not tried before its turn: any in a strict leaf, else only a new one."""
+        """True if the application has to wait for its turn: any in a strict leaf, else only a new one."""
         return self._is_on(app.leaf) and self._admissions[app.leaf].waits_in_turn(app)
 
     def settled(self, queue: Queue, before: Former | None, now: float) -> None:
@@ -73,7 +73,7 @@ class StateAware(Extension):
             admission.forget_waiting()
 
     def admitted(self, leaf: Queue, app: Application) -> Sequence[tuple[Application, bool]] | None:
-        """Applications, with True if they may be tried; of those that wait in turn, only the next may."""
+        """Applications, each with True if it may be tried; of those that wait in turn, only the next may."""
         if not self._is_on(leaf):
             return None
         admission = self._admissions[leaf]
@@ -130,7 +130,7 @@ class StateAware(Extension):
         return count
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Check that starting applications have a deadline, and that leaves with admissions have the bit."""
+        """Check that starting applications have a deadline, and leaves with admissions the bit."""
         for leaf, admission in self._admissions.items():
             starting = admission.starting
             if starting is not None and (starting.leaf is not leaf or starting not in self._starts):

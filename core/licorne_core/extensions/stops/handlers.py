@@ -88,7 +88,7 @@ class _ApplicationStop(OutcomeJob):
         return updates + advance(partition, app, AppEvent.FAIL, self.now, self._reason)
 
     def _end(self, request: Request) -> Release | None:
-        """Drop an ask, or stop an allocation; return the release for the RM, or None if it is not new."""
+        """Drop an ask, or stop an allocation; return its release, or None if it is being stopped already."""
         app, partition = self._app, self._partition
         if request.is_pending or request.state is RequestState.LINKED:
             self._asks += 1

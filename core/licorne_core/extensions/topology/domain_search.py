@@ -27,7 +27,7 @@ from licorne_core.values.ids import AppId
 
 
 def slices_of(members: Sequence[int], size: int) -> list[Bundle]:
-    """The gang slices of these numbers of members: whole slices, then a smaller one; none if `size` is 0."""
+    """The gang slices for these numbers of members: full slices, then a smaller one; none if `size` is 0."""
     found: list[Bundle] = []
     for kind, count in enumerate(members) if size else ():
         whole, rest = divmod(count, size)
@@ -37,7 +37,7 @@ def slices_of(members: Sequence[int], size: int) -> list[Bundle]:
 
 
 class Inside(NamedTuple):
-    """Allowed domains of members that are placed together: one domain of a depth from `depth` up to `last`.
+    """Allowed domains for members that are placed together: one domain of a depth from `depth` up to `last`.
 
     `held` has, for each of these depths, the paths of the domains of current members of the gang, or None.
     Each gang slice of `slice_size` is in one domain of `slice_depth`; 0 for no slices.
@@ -208,7 +208,7 @@ class DomainSearch(SetSearch):
         return [slots.sums[depth].get(path, 0) for slots in self._slots]
 
     def _hardest_first(self, domain: Domain) -> list[Bundle]:
-        """The slices of the gang, those of the kind with the fewest slots in the domain first."""
+        """The slices of the gang; the kind of member with the fewest slots in the domain is first."""
         slots = self._slots_in(domain)
 
         def rank(one: Bundle) -> tuple[int, int]:
@@ -217,7 +217,7 @@ class DomainSearch(SetSearch):
         return sorted(self._slices, key=rank)
 
     def _members(self, slices: Sequence[Bundle], picks: Sequence[int]) -> list[int]:
-        """Numbers of members by kind in `picks` of the slices."""
+        """Numbers of members by kind, if `picks` has the number of bundles taken of each slice."""
         counts = [0] * len(self.kinds)
         for one, pick in zip(slices, picks, strict=False):
             counts[one.kind] += one.size * pick

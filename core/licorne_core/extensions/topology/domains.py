@@ -152,7 +152,7 @@ class DomainSlots(Slots):
         """The domains of a depth with at least `least` slots, ordered by number of slots, then by path."""
         known = self._by_slots.get(depth)
         if known is None:
-            # From now on each change of a node updates the list.
+            # From now on each change of a node also updates this list.
             known = self._by_slots[depth] = sorted((slots, path) for path, slots in self.sums[depth].items())
         return known[bisect_left(known, (least, ())) :]
 

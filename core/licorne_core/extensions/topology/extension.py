@@ -37,7 +37,7 @@ class Topology(Extension):
         """Set the levels of root."""
         before, self.domains.levels = self.domains.levels, config.root.settings.of(NAME, ())
         if self.domains.levels != before:
-            # Waiting gangs are compared with empty nodes anew after a change in size of any node.
+            # From now on waiting gangs are compared with empty nodes again when a node changes its size.
             for node in islice(self.domains.nodes.by_id.values(), 1):
                 self.domains.nodes.sized.note(node)
 

@@ -51,7 +51,7 @@ class LostPlace(MemberRoom):
     )
 
     def __init__(self, places: "LostPlaces", app: Application, request: Request, domain: Domain) -> None:
-        """Create a place for which room is to be reserved, without a node at first."""
+        """Create a place for which room is to be reserved; it has no node at first."""
         self._all = places
         self.app = app
         self.key: AllocationKey = request.key
@@ -135,7 +135,7 @@ class LostPlaces:
         if not app.gang.has(request.ask.task_group):
             return
         if app.gang.units is not None:
-            # A gang in units is refilled by whole units instead.
+            # A gang in units gets whole units again, not single members.
             return
         node = self._nodes.by_id[allocation.node_id]
         domains = self._domains.current()
@@ -171,7 +171,7 @@ class LostPlaces:
                 sought.append(place)
             is_full = not self._ask(place, like) or is_full
             if len(sought) >= MOST_SOUGHT:
-                # The next turn begins with the other places.
+                # The next turn begins with the places that follow.
                 for one in sought:
                     self.present[one] = self.present.pop(one)
                 return

@@ -64,10 +64,9 @@ class TopologyReport:
 def topology(
     partition: Partition, level: str = "", shape: Resources | None = None
 ) -> Iterator[TopologyReport | None]:
-    """The domains of a level, or of all; after a None wherever the reader may pause.
+    """The domains of one level, or of all levels; a None marks a possible pause of the reader.
 
-    Without a `shape` it is that of the first pending topology gang, or else of the largest pending ask with
-    room.
+    Without a `shape`, the first pending topology gang gives it, or else the largest pending ask with room.
     """
     levels = topology_of(partition).domains.levels
     if shape is None:

@@ -7,7 +7,7 @@ from licorne_core.values.errors import Refusal, Rejected, shown
 from licorne_core.values.tags import MOST_DIGITS
 
 TOPOLOGY: Final = "licorne/topology"
-"""Tag with a level, in one domain of which all members have to be, or should be: ``required=rack``."""
+"""Tag with the level of which one domain should hold, or has to hold, all members: ``required=rack``."""
 
 SLICE: Final = "licorne/slice"
 """Tag with the number of members that have to be in one domain of a level: ``size=18,level=nvlink``."""

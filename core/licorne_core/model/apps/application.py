@@ -86,7 +86,7 @@ class Application:
     assumed_count: int
     """Number of requests that are booked while the RM is asked about their nodes."""
     reserved: dict[AllocationKey, Request]
-    """Requests with a reservation: pending ones, and assumed ones with a paused promise."""
+    """Requests with a reservation: pending requests, and assumed ones whose promise is paused."""
     pending_total: dict[str, int]
     """Amounts of its pending requests, by resource name."""
     allocated: dict[str, int]
@@ -96,7 +96,7 @@ class Application:
     placeholder_count: int
     """Number of booked placeholders that are not assumed."""
     highest: dict[str, int]
-    """Highest real or placeholder usage so far, as of the last decrease; see `most_allocated`."""
+    """Highest real or placeholder usage until the last decrease; see `most_allocated`."""
     gang: Gang
     """Its task groups; empty for an application that never had a placeholder."""
     groups: dict[object, AskGroup]
@@ -109,8 +109,8 @@ class Application:
     """Amount that an extension adds to the highest priority of its asks, only to order applications; 0 if
     none does."""
     raised: int
-    """The highest priority plus the bonus, which the leaf counts like priorities of asks. NO_PRIORITY, which
-    is not counted, if there is no bonus."""
+    """The highest priority plus the bonus; the leaf counts it like priorities of asks. NO_PRIORITY if there
+    is no bonus; then the leaf does not count it."""
     ranking: Ranking[GroupItem]
     """Its groups in the order in which they are tried."""
     blocker: Any
@@ -357,5 +357,5 @@ class Asking:
         self.promise: Any = None if request is None else request.promise
 
     def needs(self, quota: Quota) -> Items:
-        """Amounts needed in a quota beyond those that it keeps free for this ask's promise."""
+        """Amounts that the ask needs in a quota, in addition to amounts kept free there for its promise."""
         return self.items if self.promise is None else self.promise.lacks(quota)

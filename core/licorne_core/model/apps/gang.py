@@ -78,7 +78,7 @@ class TaskGroup:
         self.replaced = 0
         """Number of placeholders replaced by real allocations."""
         self.timed_out = 0
-        """Number of placeholders that ended without replacement, or are stopping and awaited by no ask."""
+        """Number of placeholders that ended unreplaced, or are being stopped and awaited by no ask."""
         self.free: list[Request] = []
         self.cancelled: dict[Request, None] = {}
 
@@ -106,7 +106,7 @@ class GangUnits(ABC):
         self.behind = False
         """True if the gang has its minimum: its next unit is tried after all other asks of its leaf."""
         self.is_current = False
-        """True if the members are up to date (see `set_staying`); set to False to have them updated."""
+        """True if the members are up to date; set it to False to have `set_staying` called again."""
 
     @abstractmethod
     def add_booked(self, request: Request) -> None:
@@ -118,7 +118,7 @@ class GangUnits(ABC):
 
     @abstractmethod
     def mark_leaving(self, request: Request, by: int) -> None:
-        """Count a member that is under notice or being stopped (`by` is 1), or has ended (`by` is -1)."""
+        """Count a member that is noticed or being stopped (`by` is 1), or has ended (`by` is -1)."""
 
     @abstractmethod
     def set_staying(self, staying: list[Request]) -> None:
@@ -131,7 +131,7 @@ class GangUnits(ABC):
 
     @abstractmethod
     def lack(self, present: int) -> tuple[str, str] | None:
-        """Code and text of the reason why this number of asks is not the next unit; None if it is."""
+        """Code and text of the reason why `present` asks are not the next unit; None if they are."""
 
     @abstractmethod
     def whole(self) -> list[Sequence[Request]]:
@@ -184,7 +184,7 @@ class Gang:
         self.terms = terms
         """The nodes that an extension allows for it (`NodeTerms`); None if it may use any nodes."""
         self.units = units
-        """Units in which its members are placed and stopped; None if they are placed all at once."""
+        """Units in which its members are placed and stopped; None if they are placed together."""
         self.is_whole = terms is not None or units is not None
         """True if its members are to be placed together or not at all."""
         self.questions = 0
@@ -197,7 +197,7 @@ class Gang:
         self.free_count = 0
         """Number of placeholders that keep room for real asks that have not arrived."""
         self.is_parked = False
-        """True if groups of its members are parked together: after a change of one member, all are tried."""
+        """True if its groups of members are parked together: after a change of one, all are tried."""
 
     def end_terms(self) -> None:
         """Drop the constraints: remaining members are placed one by one, on any nodes."""
@@ -209,14 +209,14 @@ class Gang:
         return self.groups[ask.task_group]
 
     def has(self, task_group: str) -> bool:
-        """True if asks of the task group are its members; if it has no groups, asks of any task group are.
+        """True if asks of the task group are members; a gang without task groups has asks of any as members.
 
         After a restart groups may be missing: the RM does not report placeholders that were replaced.
         """
         return task_group in self.groups if self.groups else bool(task_group)
 
     def has_member(self, ask: Ask) -> bool:
-        """True if the ask is placed together with others of the gang, if gangs are placed whole."""
+        """True if the ask is placed together with others of the gang, as far as gangs are placed whole."""
         return self.is_together(ask.ask_class, ask.task_group, placeholder=ask.placeholder)
 
     def is_together(self, ask_class: AskClass, task_group: str, *, placeholder: bool) -> bool:
@@ -287,7 +287,7 @@ class Count(Enum):
     """Counter of the placeholder after a step."""
 
     OPEN = "open"
-    """Unchanged: the placeholder is open, or was counted before."""
+    """No counter changes: the placeholder is still open, or was counted before."""
     REPLACED = "replaced"
     TIMED_OUT = "timed out"
 
@@ -368,7 +368,7 @@ ON_GONE: dict[tuple[AppState, Gone, Left], AppEvent] = {
     # All real requests have ended: placeholders do not prevent completion (§ 6.9).
     (_A.ACCEPTED, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,
     (_A.RUNNING, _G.REAL, _L.PLACEHOLDERS): AppEvent.COMPLETE,
-    # Its completing time has passed; only the remaining placeholders delayed its end.
+    # The completing time has passed; only the remaining placeholders delayed the end of the application.
     (_A.COMPLETING, _G.PLACEHOLDER, _L.NOTHING): AppEvent.COMPLETE,
     # The effects of a timeout end with the last placeholder (§ 6.8).
     (_A.RESUMING, _G.PLACEHOLDER, _L.NOTHING): AppEvent.RUN,

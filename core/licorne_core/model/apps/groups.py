@@ -15,10 +15,10 @@ from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.resources import Items
 
 SLACK: Final = 64
-"""Maximum number of stale places of a group, in addition to one for each pending ask."""
+"""Maximum number of stale places in the heap of a group, in addition to one for each pending ask."""
 
 MATURED_AT_ONCE, NEXT_STEP = 256, 0.001
-"""Number of asks of a group that become ready in one step, and seconds until the next step."""
+"""Number of asks of a group that become ready in one step; seconds until the next step."""
 
 MAX_REASONS = 16
 """Maximum number of reasons in a group's log, which has the latest; the texts of refusals may all differ."""
@@ -59,7 +59,7 @@ class AskGroup:
     ask_class: AskClass
     heap: list[AskPlace]
     log: dict[str, LogEntry]
-    """Reasons for passing over its asks, the latest last."""
+    """Reasons for passing over the group's asks, the latest last."""
     blocker: Any
     """Blocker of the group while the group is not tried (`scheduling/waiting/waiting.py`); otherwise None."""
     waiting: int
@@ -71,7 +71,7 @@ class AskGroup:
     refusals: int
     """Number of refusals by the RM of a node for one of the asks."""
     refused_at: float
-    """Time at which the RM's reasons for refusing all nodes were last logged, in unix seconds."""
+    """Time of the last log entry with the RM's reasons for refusing all nodes, in unix seconds."""
     attempted: bool
     """True if the asks were within their user's quota in at least one try."""
     unplaceable: bool
@@ -184,7 +184,7 @@ class AskGroup:
     def _add_unreported(self, place: AskPlace, heap: list[AskPlace]) -> None:
         heappush(heap, place)
         if len(heap) > SLACK + 2 * self.waiting:
-            # Most asks of the heap ended without a report.
+            # Most asks of the heap have ended without a report.
             self._unreported = None
 
     def start_afresh(self) -> None:
@@ -213,7 +213,7 @@ class AskGroup:
         self.log[reason] = LogEntry(now, 1 if before is None else before.times + 1)
 
     def comes_before(self, other: AskPlace | None) -> bool:
-        """True if any pending ask is ahead of `other`; if `other` is None, if any ask is pending."""
+        """True if any pending ask precedes `other` or, if that is None, if any ask is pending."""
         return self.waiting > 0 and (other is None or self.first() < other)
 
     def count_before(self, other: AskPlace | None, most: int) -> int:
@@ -221,7 +221,7 @@ class AskGroup:
         heap, positions, count = self.heap, [0], 0
         while positions and count < most:
             position = positions.pop()
-            # All entries below this one in the heap come after it.
+            # In a heap, all entries below this entry follow it in order.
             if position < len(heap) and (other is None or heap[position] < other):
                 count += waits(heap[position])
                 positions += (2 * position + 1, 2 * position + 2)
@@ -244,14 +244,14 @@ class AgedAsks:
     """The asks of a group that wait for a remedy and are old enough for it, as one item.
 
     It is ranked among the groups of its application by its first ask that is old enough, then by `step`.
-    `_ready` has the old enough asks in order, `_young` the others with the oldest first. Asks that do not
-    qualify any more are dropped when they reach the top.
+    `_ready` has the asks that are old enough, in order; `_young` has the others, the oldest first. Asks that
+    do not qualify any more are dropped when they reach the top.
     """
 
     __slots__ = ("_age", "_ready", "_young", "app", "asked", "blocker", "group", "paused_until")
 
     step: ClassVar[int] = 0
-    """Position among the items ranked by the same ask; 0 is the group itself."""
+    """Position among the items with the same first ask; 0 is the group itself."""
     by_settings = True
     """True if a setting of the queue determines the required age of asks."""
 
@@ -261,7 +261,7 @@ class AgedAsks:
         self.group = group
         self.blocker: Any = None
         self.paused_until, self.asked = -inf, 0
-        """Unix seconds from which it may be tried again; number of questions since the last plan."""
+        """Unix seconds from which the item may be tried again; number of questions since the last plan."""
         self._age = self.age()
         self._fill(now)
 
@@ -322,7 +322,7 @@ class AgedAsks:
             heappush(self._ready, heappop(young)[1])
 
     def next_time(self, now: float) -> float | None:
-        """Time at which more asks become ready, in unix seconds; None if there are none."""
+        """Time at which more asks become ready, in unix seconds; None if no more will."""
         young = self._young
         while young and not self.qualifies(young[0][1]):
             heappop(young)

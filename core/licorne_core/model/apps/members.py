@@ -58,7 +58,7 @@ def _shares(app: Application, groups: list[AskGroup]) -> list[Share]:
 
 
 def in_order(group: AskGroup) -> Iterator[AskPlace]:
-    """Places of the pending asks of a group, in order; the cost for each does not depend on their number."""
+    """Places of the pending asks of a group, in order; the cost of each does not grow with their number."""
     heap = group.heap
     found = [(heap[0], 0)] if heap else []
     while found:
@@ -90,8 +90,8 @@ def amounts_of(shares: Iterable[Share]) -> Items:
 def missing_of(app: Application, shares: Iterable[Share]) -> Resources:
     """Amounts of the announced placeholders whose asks have not arrived; empty if the gang is whole.
 
-    Only types that were announced and are requested count, as at the end of a gang's start (§ 6.7). A
-    gang that has placeholders booked or replaced was whole before: its later asks need not wait for others.
+    Only types that were announced and are requested count, as at the end of a gang's start (§ 6.7). A gang
+    with booked or replaced placeholders was whole before: its later asks need not wait for others.
     """
     announced = app.gang.placeholder_ask
     if not announced or app.placeholder_count or any(one.replaced for one in app.gang.groups.values()):
@@ -123,7 +123,7 @@ def unit_of(app: Application, request: Request) -> Sequence[Request]:
 
 
 def _known(app: Application, units: GangUnits | None) -> GangUnits:
-    """The units, after updating them with the members that are not being stopped."""
+    """The units, after their list of members that are not being stopped was updated."""
     assert units is not None, f"{app!r} has no units"
     if not units.is_current:
         booked = [request for request in app.booked() if app.gang.has_member(request.ask)]

@@ -51,7 +51,7 @@ class RequestEvent(StrEnum):
     ASSUME = "assume"
     """The request is booked on a node, and the RM is asked about the node."""
     ALLOCATE = "allocate"
-    """The request is booked, and reported to the RM at once: decided here, recovered or placed by the RM."""
+    """The request is booked, and the RM is told immediately: decided here, recovered or placed by the RM."""
     KEEP_ROOM = "keep room"
     """The request is booked as a placeholder."""
     CONFIRM = "confirm"
@@ -110,7 +110,7 @@ TRANSITIONS: dict[tuple[RequestState, RequestEvent], RequestState] = {
     (_S.PREEMPTING, _E.RELEASE): _S.RELEASED,
 }
 
-# Looked up in the enumeration once: that costs as much as two calls, for every ask and allocation.
+# Looked up once: for every ask and allocation, a lookup in the enumeration would cost as much as two calls.
 PENDING: Final = RequestState.PENDING
 ASSUMED: Final = RequestState.ASSUMED
 
@@ -129,7 +129,7 @@ class Account(StrEnum):
     ASSUMED = "assumed"
     """Asks of its application that are booked while the RM is asked about their nodes."""
     ASKED = "asked"
-    """Asks of its group and on its node about which the RM is being asked."""
+    """Asks in its group, and on its node, about which the RM is being asked."""
     KNOWN = "known"
     """Allocations reported to the RM, in its partition; placeholders also in its application."""
     LINKED = "linked"
@@ -146,7 +146,7 @@ ACCOUNTS: dict[RequestState, tuple[Account, ...]] = {
     _S.ALLOCATED: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN),
     _S.PLACEHOLDER: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN),
     _S.RELEASING: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN),
-    # The placeholder counts in the queues, and on its node if the real request goes there as well.
+    # The placeholder counts in the queues, and also on its node if the real request is placed there.
     _S.MATCHED: (_A.LISTED, _A.ON_NODE, _A.ASKED),
     _S.LINKED: (_A.LISTED, _A.ON_NODE, _A.LINKED),
     _S.NOTICED: (_A.LISTED, _A.ON_NODE, _A.ALLOCATED, _A.KNOWN, _A.PREEMPTING),
@@ -174,7 +174,7 @@ BOOKED = frozenset(state for state, accounts in ACCOUNTS.items() if _A.ALLOCATED
 """States in which a request counts in its queues and for its user."""
 
 SHOWN_AS_ASKS = TO_REPLACE | {RequestState.ASSUMED}
-"""States in which a request is not pending, and its node is not reported to the RM yet."""
+"""States of a request that is not pending, but whose node was not reported to the RM yet."""
 
 MAY_GO = frozenset({RequestState.ALLOCATED, RequestState.PLACEHOLDER})
 """States in which a request may be stopped for another one (spec § 9.3)."""
@@ -309,7 +309,7 @@ class Request:
 
 
 def place_of(request: Request) -> AskPlace:
-    """The position of a request among those of its application."""
+    """The position of a request among the requests of its application."""
     return request.place
 
 

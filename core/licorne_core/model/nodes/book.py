@@ -56,7 +56,7 @@ class NodeOrder:
         self.packs: Packing | None = None
 
     def score(self, node: Node) -> Any:
-        """The current sort key of the node."""
+        """The sort key of the node at present."""
         raise NotImplementedError
 
     def voids(self, node: Node) -> Iterable[Node]:
@@ -87,7 +87,7 @@ def node_order(policy: NodeSortPolicy, packs: Packing | None = None) -> NodeOrde
 
 
 class UtilizationOrder(NodeOrder):
-    """The emptiest node first (fair), or the fullest first (bin packing); auto is one of them at any time."""
+    """The emptiest node first (fair), or the fullest first (bin packing); `auto` alternates between them."""
 
     def __init__(self, policy: NodeSortPolicy, packs: Packing | None) -> None:
         """Use the policy's type and weights."""
@@ -104,7 +104,7 @@ STEPS: Final = 16
 """Number of steps from an empty group to a full one; any usage is above the first step."""
 
 MOST_MATES: Final = 1_000
-"""Maximum number of nodes of a group that is compared with others, as all its scores may be void at once."""
+"""Maximum number of nodes of a group that is compared with others; all its scores may be void together."""
 
 
 class _Group:
@@ -126,7 +126,7 @@ class _Group:
             self.taken[number] += sign * taken
 
     def measure(self) -> int:
-        """Used steps of the type with the least free share, full without capacity; 0 in a too large group."""
+        """Used steps of the type with the least free share; full without capacity, 0 in a too large group."""
         if len(self.nodes) > MOST_MATES:
             return 0
         pairs = zip(self.capacity, self.taken, strict=True)
@@ -226,14 +226,14 @@ class SpreadOrder(NodeOrder):
     def __init__(self, policy: NodeSortPolicy) -> None:
         """Use the policy's attribute and weights."""
         super().__init__(policy)
-        # The scores of all nodes of a group contain its mean.
+        # The scores of all nodes of a group depend on the group's mean.
         self.has_mates = True
         self._groups: dict[str, dict[Node, float]] = {}
         """The utilization of each node at its last change, by group."""
         self._means: dict[str, float] = {}
 
     def score(self, node: Node) -> tuple[float, float]:
-        """The mean utilization of the node's group, then that of the node."""
+        """The mean utilization of the node's group, then the node's own utilization."""
         value = self._value(node)
         mean = self._means.get(value)
         if mean is None:
@@ -297,7 +297,7 @@ def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
 
 
 def _raise_to(largest: dict[str, int], capacity: Mapping[str, int]) -> None:
-    """Raise the largest amounts to the capacity of one more node, where this is larger."""
+    """Raise the largest amounts to the capacity of one more node, where the node has more."""
     for name, value in capacity.items():
         if value > largest.get(name, 0):
             largest[name] = value
@@ -338,7 +338,7 @@ class NodeBook:
         self.lacked: set[Packing] = set()
         """Packings for which a node was lacking since this set was last cleared, for the order `auto`."""
         self.refusals_count = False
-        """True after fitting nodes were counted for gangs: then a refusal by the RM is a change of a node."""
+        """True once slots for gangs were counted: from then on, a refusal by the RM is a change of a node."""
 
     def add(self, node: Node) -> None:
         """Add a node."""
@@ -398,12 +398,12 @@ class NodeBook:
                 charge(self.overhang, beyond)
 
     def count(self, node: Node) -> None:
-        """Count a new node, one of another size, or one that was closed or reopened."""
+        """Count a node that is new, has another size, or was closed or reopened."""
         self.sized.note(node)
         self.count_usable(node)
 
     def count_usable(self, node: Node) -> None:
-        """Count the usable amounts of a node again: foreign allocations or victims there may have changed."""
+        """Count the usable amounts of a node again, as foreign allocations or victims may have changed."""
         refund(self.usable, self._usable.get(node, ()))
         self._usable[node] = usable(node)
         charge(self.usable, self._usable[node])
@@ -433,7 +433,7 @@ class NodeBook:
 
     @property
     def made_of(self) -> tuple[int, int]:
-        """Version of the set of nodes: number of nodes ever added, and current number."""
+        """Version of the set of nodes: the number of nodes ever added, and the current number."""
         return (self._births, len(self.by_id))
 
     def reorder(self, policy: NodeSortPolicy, packs: Packing | None) -> None:

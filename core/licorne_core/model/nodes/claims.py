@@ -23,7 +23,7 @@ class HeldRoom(ABC):
 
     @abstractmethod
     def admits(self, items: Items, runtime: float, thing: Any, holder: object = None) -> bool:
-        """The same for amounts that are used for `runtime` seconds from now on, on a node or of a quota."""
+        """Like `lets`, for amounts used for `runtime` seconds from now on, on a node or of a quota."""
 
     @abstractmethod
     def leaves(self, wanted: AskClass | Shape, node: Any) -> Mapping[str, int]:

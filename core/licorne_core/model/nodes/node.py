@@ -79,8 +79,8 @@ class Node:
     results: dict[tuple[AskClass, bool], str]
     """Set by the predicate checks: the RM's answers by class, for the node in its current state.
 
-    Empty for «accepted», `NO_ANSWER`, or the reason of the refusal; the flag is False for
-    reservations.
+    A value is empty if the RM accepted, else `NO_ANSWER` or the reason of the refusal. The flag is False
+    for reservations.
     """
 
     def __init__(
@@ -177,11 +177,11 @@ class Node:
     ) -> str | None:
         """Reason why an ask may not be placed here now; None if it may. No other method decides this.
 
-        A closed node takes only asks that have it reserved (`reserved`), and asks that require it
-        (spec §§ 7.4, 7.7). Others have to leave the reserved room free, or the whole node if the reservation
-        is exclusive. They also have to leave room free that is held from a later time on, except asks of
-        the claim `holder`; victims were stopped for an ask that has a node with such room reserved. For a
-        shape, the RM's answers do not count.
+        A closed node takes only asks that have it reserved (`reserved`), and asks that require it (spec §§
+        7.4, 7.7). Others have to leave the reserved room free, or the whole node if the reservation is
+        exclusive. They also have to leave room free that is held from a later time on, except asks of the
+        claim `holder`, and asks with a reservation, for which victims were stopped. For a shape, the RM's
+        answers do not count.
         """
         required = wanted.required_node
         kept = self.kept
@@ -286,7 +286,7 @@ def overhang_of(node: Node) -> Items:
 
 
 def usable(node: Node) -> Items:
-    """Amounts for queues: capacity without foreign allocations; if closed, allocations without victims."""
+    """Amounts for queues: capacity less foreign allocations; on a closed node, allocations less victims."""
     left = dict(node.capacity)
     refund(left, tuple(node.occupied.items()))
     if not node.schedulable:

@@ -40,7 +40,7 @@ class LimitTable:
         return len(self.listed)
 
     def of(self, kind: str, name: str) -> LimitConfig | None:
-        """The limit that names the user or group, or else, for a user, the one of the wildcard; or None."""
+        """The limit that names the user or group, or else, for a user, the limit of the wildcard; or None."""
         if kind == "user":
             return self.users.get(name) or self.users.get(WILDCARD)
         return self.groups.get(name)
@@ -149,19 +149,19 @@ class Queue(Quota):
         self.admin_acl = _NOBODY
         self.submit_acl = _NOBODY
         self.template: TemplateConfig | None = None  # of a parent, its own or an inherited one
-        # The sizes that applications set by tags for a dynamic leaf, the latest of each kind. They
-        # precede those of the template (spec § 3.13).
+        # The sizes that applications set by tags for a dynamic leaf, the latest of each kind. They take
+        # precedence over the template's sizes (spec § 3.13).
         self.brought = _NOTHING
         self.limits = NO_LIMITS  # of users and groups in this queue
         # Usage in this queue and all below it. Names with a zero amount are left out.
         self.pending: dict[str, int] = {}  # amounts of asks
         self.running_applications = 0  # number of applications in the state Running
-        # Accepted applications with a node reserved or an allocation held. They are about to run
-        # and count against `max_applications` (spec § 4.12).
+        # Accepted applications with a reserved node or an allocation. They are about to run, and count
+        # against `max_applications` (spec § 4.12).
         self.allocating: dict[AppId, None] = {}
         self.counters = QueueCounters()  # numbers for metrics, since the creation of the queue
-        # Order: among siblings, and of the children or applications inside. The amounts by which `allocated`
-        # is divided for the share (spec § 4.9), recomputed after the tree's `shares_stale` is set.
+        # The next fields are for the order among siblings, and of the children or applications inside.
+        # Amounts by which `allocated` is divided for the share (spec § 4.9); renewed on `shares_stale`.
         self.denominators: dict[str, int] = {}
         self.shares: list[float] = []  # the quotients, largest first; empty without allocations
         # Sort key that is compared before the share: of the queue among its siblings, and of the users of a

@@ -29,7 +29,7 @@ _NOTHING = TemplateConfig()
 
 
 def configure(queue: Queue, config: QueueConfig) -> None:
-    """Apply its configuration to a managed queue; its parent must be configured before.
+    """Apply a configuration to its managed queue, whose parent must be configured before.
 
     All derived settings are recomputed, so that nothing of an earlier configuration remains. Root has no
     configured sizes, and keeps its first `max_applications` (spec § 2.7.3).
@@ -84,7 +84,7 @@ def _template_above(leaf: Queue) -> TemplateConfig:
 
 
 def _template_of(queue: Queue, own: TemplateConfig | None) -> TemplateConfig | None:
-    """The template of a parent: its own, or else its nearest ancestor's; None for a leaf."""
+    """The template that a parent queue uses: its own, or else its nearest ancestor's; None for a leaf."""
     if queue.is_leaf:
         return None
     if own is not None and own != _NOTHING:
@@ -112,8 +112,8 @@ class QueueTree:
     """All queues below root, by path. Paths are lower-case and begin with root.
 
     `shares_stale` is True if the denominators of all shares have to be derived again. Changes of sizes set
-    it; the scheduling pass derives the denominators and clears it. Creation and removal of a queue change
-    no share of another one.
+    it; the scheduling pass derives the denominators and clears it. Creation and removal of a queue change no
+    share of other queues.
     """
 
     def __init__(self, root: QueueConfig, holdings: Holdings | None = None) -> None:

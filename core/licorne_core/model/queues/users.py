@@ -78,7 +78,7 @@ class LeafUser:
         return len(self._known)
 
     def follow(self, app: Application) -> None:
-        """Replace the counts of an application by its current ones."""
+        """Replace the counts of an application by its current counts."""
         used = dict(app.allocated)
         charge(used, tuple(app.placeholder_allocated.items()))
         before = self._known.get(app)

@@ -47,10 +47,10 @@ class StillLooking(Exception):
 
 
 class NodeHeaps(Search):
-    """The heap of all open nodes, and those of supplies.
+    """The heap of all open nodes, and the heaps of supplies.
 
-    Always true: the log after a heap's position has all nodes that became better since its last use.
-    `work` counts operations on many nodes at once, in units of about a microsecond.
+    Always true: the log after a heap's position has all nodes that became better since its last use. `work`
+    counts operations on many nodes at once, in units of about a microsecond.
     """
 
     __slots__ = ("_everything", "_greatest", "_log", "_nodes", "_part", "_room", "closed")
@@ -94,13 +94,13 @@ class NodeHeaps(Search):
             yield 1
 
     def write(self, node: Node) -> None:
-        """Log a node with a better score or more room, or that may be chosen again."""
+        """Log a node that has a better score or more room, or that may be chosen again."""
         self._log.append(node)
         if len(self._log) > LOG_SLACK + 2 * len(self._nodes.by_id):
             self._catch_up()
 
     def top(self) -> Node | None:
-        """First of all open nodes; None if there is none, or while a search for a supply continues."""
+        """The first of all open nodes; None if no node is open, or while a search for a supply continues."""
         if self._room.filling:
             return None
         everything = self._everything
@@ -204,7 +204,7 @@ class NodeHeaps(Search):
         return heap
 
     def _fill_on(self, supply: Supply, heap: SupplyHeap) -> None:
-        """Fill one part of a heap; drop other heaps if all together have too many entries then."""
+        """Fill one part of a heap; then drop other heaps if all together have too many entries."""
         self.work += heap.fill_on(self._part)
         if not heap.is_filling:
             self._room.filled(supply)
@@ -250,7 +250,7 @@ class NodeIndex:
         for _ in self._score_all():
             pass
         self.heaps = NodeHeaps(nodes, tuning.fill_work)
-        """Nodes in order. Its `work` counts operations on many nodes at once."""
+        """Heaps of nodes in order; their `work` counts operations on many nodes at once."""
         self.supplies = Supplies()
         """Nodes by shape and ask class, and the asks that wait for them."""
         self._groups: dict[AskClass | Shape, int] = {}
@@ -416,7 +416,7 @@ class NodeIndex:
             return
         voided = list(order.voids(node))
         self.heaps.work += max(0, len(voided) - 1)
-        # A heap may read any node of the log, so all of them need a score: a new node has none yet.
+        # A heap may read any node of the log. So each of them needs a score, and a new node has none yet.
         for better in [mate for mate in voided if _rescore(mate, order)]:
             self.heaps.write(better)
 
@@ -453,7 +453,7 @@ def _first(supply: Supply, nodes: Iterable[Node]) -> Node | None:
 
 
 def _score_afresh(node: Node, order: NodeOrder) -> None:
-    """Recompute the score; the former one may belong to another node order."""
+    """Recompute the score; the old one may belong to another node order."""
     node.score = order.score(node)
     node.version += 1
 

@@ -1,8 +1,8 @@
 """Heaps of nodes in node order, the greatest amounts of nodes, and an index of items by amounts.
 
-A heap is notified of improved and of removed nodes (`offer`). A worse node is ranked anew, or removed, when
-it reaches the top. `Greatest` rules asks out without a search. `FittingIndex` finds the items that may fit in
-some room.
+A heap is notified of improved and of removed nodes (`offer`). A node that became worse is ranked again, or
+removed, when it reaches the top. `Greatest` rules asks out without a search. `FittingIndex` finds the items
+that may fit in some room.
 """
 
 from bisect import bisect_left, bisect_right, insort
@@ -31,7 +31,7 @@ DROPPED = 64
 _SLACK = 64
 
 _make = tuple.__new__
-"""Makes a named tuple in half the time; an allocation needs several."""
+"""Creates a named tuple in half the time; an allocation needs several."""
 
 
 class NodeHeap:
@@ -62,7 +62,7 @@ class NodeHeap:
         self.put_in_order()
 
     def gather(self, nodes: Iterable[Node]) -> None:
-        """Add nodes to start from; the caller ends with `put_in_order`."""
+        """Add the first nodes; the caller then calls `put_in_order`."""
         for node in nodes:
             entry = self.entry(node)
             if entry is not None:
@@ -220,7 +220,7 @@ class FittingIndex:
             insort(self._by_type.setdefault(name, []), _Wanted(amount, self._serial, item))
 
     def remove(self, item: Any) -> None:
-        """Remove an item that lacks room no longer."""
+        """Remove an item that no longer lacks room."""
         serial = self._serials.pop(item)
         for name, amount in item.items:
             wanting = self._by_type[name]

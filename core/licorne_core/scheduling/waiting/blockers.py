@@ -57,7 +57,7 @@ class Blocker(LineOwner):
         """Note a failed try of one of its items."""
 
     def is_noted(self, wanted: Items, top: Ranking[Any]) -> None:
-        """Note the first item, or one with a smaller request; `top` is an upper bound of all requests."""
+        """Note the first item, or one with a smaller request; `top` is the ranking of root's children."""
 
     def watch(self, item: Any, collection: Any) -> None:
         """Let an item of the priority pass wait; `collection` is the item's collection."""
@@ -112,12 +112,12 @@ class Pool(Blocker):
         return self.least is not None and self.may_fit(self.least)
 
     def is_noted(self, wanted: Items, top: Ranking[Any]) -> None:
-        """Note the first item, or one with a smaller request; `top` is an upper bound of all requests."""
+        """Note the first item, or one with a smaller request; `top` is the ranking of root's children."""
         self.top = top
         self.lower(wanted)
 
     def wanted_by(self, item: Any) -> Items:
-        """Least amounts of the waiting items below this one."""
+        """Least amounts of the waiting items that this item leads to."""
         if isinstance(item, Queue | UserApps | Application):
             ranking = item.ranking if item.ranking.second is None else item.ranking.in_force
             return tuple(self.waiting_lines[ranking].least().items())
@@ -125,7 +125,7 @@ class Pool(Blocker):
         return shortage.items
 
     def passes(self, item: Any) -> bool:
-        """True if a waiting item below this one would pass."""
+        """True if a waiting item that this item leads to would pass."""
         if isinstance(item, Queue | UserApps | Application):
             ranking = item.ranking if item.ranking.second is None else item.ranking.in_force
             inside = self.waiting_lines.get(ranking)
@@ -177,7 +177,7 @@ class Shortage(Blocker):
         raise NotImplementedError
 
     def watch(self, item: Any, collection: Any) -> None:
-        """Add the item, and the shortage to the watched ones of the pool."""
+        """Add the item; add the shortage to the watched shortages of the pool."""
         if not self.priority_pass:
             self.pool.watched.add(self)
             self.pool.lower(self.items)
@@ -202,7 +202,7 @@ class OfThing(Blocker):
         self._all = blockers
 
     def retire(self) -> None:
-        """Remove it from the blockers."""
+        """Remove the blocker from `Blockers`."""
         self._all.drop(type(self), self.thing)
 
 
@@ -248,7 +248,7 @@ class OpenPlaceholders(OfThing):
 
 
 class FullRoot(OfThing):
-    """Root lacks headroom for asks that require nodes, even without the victims there (spec § 9.5).
+    """Root lacks headroom for asks that require a node, even without the victims on that node (spec § 9.5).
 
     This happens while other nodes are allocated beyond their capacity. Any change of root's headroom may
     help.

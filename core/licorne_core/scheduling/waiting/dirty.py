@@ -92,7 +92,7 @@ class Ranks:
             elif not one.pending_count and one.blocker is None:
                 ranking.discard(one)
             elif one in ranking:
-                # Its items are not searched until it is ranked again, and blockers may change before that.
+                # Its items are not searched until it is ranked again; until then, blockers may change.
                 wakeups.waiting.release(one)
                 ranking.discard(one)
         if app.peers is not None:
@@ -213,10 +213,10 @@ def _forget_precedence(queue: Queue) -> None:
 class Dirty:
     """The objects of one partition that have changed since they were settled.
 
-    Always true after `settle`: an application is ranked in its leaf if and only if it has pending
-    asks and may be tried, a queue in its parent if and only if it has pending asks and neither is stopped;
-    both under the key that their books give. Only a queue without ranked siblings may have a key that is out
-    of date: then it is in `Ranks.alone`.
+    Always true after `settle`: an application is ranked in its leaf if and only if it has pending asks and
+    may be tried, a queue in its parent if and only if it has pending asks and neither is stopped; each under
+    the key that its books give. Only a queue without ranked siblings may have a key that is out of date: then
+    it is in `Ranks.alone`.
     """
 
     __slots__ = (
@@ -249,7 +249,7 @@ class Dirty:
         self.demands: Recent[Queue] | None = None
         """Queues by their last changes of usage, victims, asks or maximum; root for all. None if off."""
         self.demands_read = 0
-        """Number of these changes that are taken into account."""
+        """Number of these changes that have been taken into account."""
 
     # Marks
 
@@ -268,7 +268,7 @@ class Dirty:
             self.demands.note(app.leaf)
 
     def mark_due(self, app: Application) -> None:
-        """Mark an application with something to try; as usage is unchanged, no failed search is repeated."""
+        """Mark an application with something to try; usage is unchanged, so failed searches stay valid."""
         self.apps[app] = None
         self._leaves[app.leaf] = None
         self._wakeups.waiting.runnable = True
@@ -332,7 +332,7 @@ class Dirty:
     def change_everything(self) -> Iterator[int]:
         """Mark all queues and applications, as settings or sizes have changed, and try all asks.
 
-        In steps of a job, with no pass and no new application between them.
+        This is done in steps of a job; between them there is no pass and no new application.
         """
         apps = [app for queue in self._tree.all() for app in queue.applications.values()]
         for app in apps:
@@ -341,7 +341,7 @@ class Dirty:
         if self.demands is not None:
             self.demands.note(self._tree.root)
         for queue in self._tree.all():
-            # Keys may have another form from now on: unranked items must not stay parked.
+            # Keys may have another form from now on, so unranked items must not remain parked.
             queue.ranking.clear()
             queue.users.clear()
         self._wakeups.forget_order()
@@ -389,7 +389,7 @@ class Dirty:
     def placed(self, app: Application, request: Request, node: Node, *, same_priority: bool) -> None:
         """Rank the queues of an ask that was placed; others may be placed before the next `settle`.
 
-        The hot path: nothing is marked, and the ranks are updated at once.
+        This is the hot path: it marks nothing, and updates the ranks immediately.
         """
         self.version += 1
         if self.usage.tracking:
@@ -449,7 +449,7 @@ class Dirty:
             self._tree.shares_stale = False
             self._leaves.update(dict.fromkeys(ranks.derive_shares()))
         if ranks.alone and (self._leaves or wakeups.reserved.ready or wakeups.replacing.ready):
-            # The queue may have ranked siblings now, or siblings that are served before it.
+            # The queue may now have ranked siblings, or siblings that are served before it.
             for queue in ranks.alone:
                 ranks.rank_queue(queue)
             ranks.alone.clear()

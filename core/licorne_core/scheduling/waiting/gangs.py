@@ -49,7 +49,7 @@ class NoPlace(OfThing):
         self.reserved_node: Node | None = None
         """Node on which amounts are reserved for the member."""
         self.tried_at: object = None
-        """Versions of the nodes, of the gang and of the RM's answers at the last search."""
+        """Versions of nodes, gang and RM answers at the time of the last search."""
         self.packing: Packing | None = NODES
         """The units that the node order keeps whole; None while the RM is asked, or if no nodes suffice."""
         self.lack = TogetherCheck(app_id=app.app_id, code=NO_PLACE_TOGETHER, text="")

@@ -12,7 +12,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 
 PART_OF_NODES = 10
-"""One in this number of nodes may be reserved, and at least one, unless root has a bound of its own."""
+"""One node in this number may be reserved, but at least one node, if root has no bound of its own."""
 
 Reserver = Application | Queue
 """An application or a queue, in which reserved nodes count."""
@@ -50,7 +50,7 @@ class ReservationLimits:
         return self._reserved.get(reserver, 0)
 
     def most(self, reserver: Reserver) -> int | None:
-        """Maximum number of reserved nodes of the application or queue; None for no bound of its own."""
+        """Maximum number of reserved nodes of the application or queue; None if it has no own bound."""
         if isinstance(reserver, Application):
             leaf: Queue = reserver.leaf
             own = leaf.settings.app_reserved_nodes
@@ -78,7 +78,7 @@ class ReservationLimits:
         return None if reserver is None else self._blockers.get(ReservationLimit, reserver, self)
 
     def count(self, app: Application, change: int) -> None:
-        """Add `change`, 1 or -1, to the counts of nodes reserved by asks that do not require them."""
+        """Add `change` (1 or -1) to the counts of reserved nodes; not for asks that require their node."""
         for reserver in reservers(app):
             count = self._reserved.get(reserver, 0) + change
             if count:

@@ -94,7 +94,7 @@ class QuotaShortage(Shortage):
 
 
 class HeldPool(QuotaPool):
-    """Asks that would use amounts of a quota which claims hold, by leaf, amounts, runtime, and own claim."""
+    """Asks that would use amounts of a quota that claims hold; by leaf, amounts, runtime and own claim."""
 
     __slots__ = ("stopped",)
 
@@ -104,7 +104,7 @@ class HeldPool(QuotaPool):
         self.stopped: dict[tuple[Queue, Items, float, object], HeldShortage] = {}
 
     def behind(self, leaf: Queue, items: Items, runtime: float, own: object) -> "HeldShortage":
-        """The blocker of such asks; a new one if there is none."""
+        """The blocker of asks with these values; a new one if there is none."""
         key = (leaf, items, runtime, own)
         shortage = self.stopped.get(key)
         if shortage is None:
@@ -112,7 +112,7 @@ class HeldPool(QuotaPool):
         return shortage
 
     def may_fit(self, least: Amounts) -> bool:
-        """Always True: when no claim stops them any more, the asks may have to wait for the maximum."""
+        """Always True: once no claim stops the asks any more, the maximum itself may still do so."""
         return True
 
     def that_may_open(self) -> list[Blocker]:
@@ -153,15 +153,15 @@ class HeldShortage(Shortage):
 
 
 def is_foreseen(blocker: Blocker | None) -> bool:
-    """True if the time when allocations make room can be foreseen: under a maximum, with claims or not."""
+    """True if it can be foreseen when allocations make room: under a maximum, with claims or not."""
     return isinstance(blocker, QuotaShortage | HeldShortage)
 
 
 MOST_KEPT = 256
-"""Maximum number of likenesses that wait for nodes to be given up; earlier ones wait for their interval."""
+"""Maximum number of likenesses that wait for reserved nodes; earlier ones wait for the usual interval."""
 
 MOST_GIVEN_UP = 64
-"""Maximum number of recorded given-up nodes; after one is dropped, asks that may wait for it search again."""
+"""Maximum number of recorded ended reservations; if one is dropped, asks that wait for it search again."""
 
 Likeness = tuple[QueuePath, AskClass, int, tuple[AppId, AllocationKey] | None]
 """Leaf, class and priority. An ask that has a node reserved has a likeness of its own."""
@@ -189,7 +189,7 @@ class NodesReserved(Blocker):
         return self._all.any_since(self.since, self)
 
     def may_use(self, node: Node) -> bool:
-        """True if no reservation keeps its victims, it is large enough, and the RM has not refused it."""
+        """True if the node is large enough, its victims are not protected, and the RM has not refused it."""
         free = node.schedulable and not node.keeps_victims
         if not (free and node.holds(self.ask_class.items)):
             return False
@@ -208,7 +208,7 @@ class ReservedNodeWaits:
         self._by_likeness: dict[Likeness, NodesReserved] = {}
         self._given_up: dict[Node, int] = {}
         self._count = 0
-        # The number of the node that was dropped from the record last.
+        # The number of the node that was last dropped from the record.
         self._forgotten = 0
 
     def clear(self) -> None:

@@ -33,10 +33,10 @@ SIFTED_TYPES = 4
 """Number of resource types by which these nodes are compared; most asks request no more types."""
 
 MAX_ROOMS = 16
-"""Maximum number of changed nodes that are compared one by one for a supply that is short of all others."""
+"""Maximum number of changed nodes that are compared one by one, for a supply without any other node."""
 
 MAX_SHORT = 16
-"""Maximum number of shapes with failed searches that are recorded, the latest."""
+"""Maximum number of shapes with failed searches that are recorded; the latest are kept."""
 
 MAX_HEAPS = 2_000
 """Maximum number of supplies with a heap; beyond that, the least recently used half is dropped."""
@@ -45,7 +45,7 @@ MAX_FILLING = 4
 """Maximum number of heaps that are filled at a time; the oldest one is dropped."""
 
 MAX_FILL = 40
-"""Maximum number of entries of all heaps together, per node; a short supply has very few."""
+"""Maximum number of entries of all heaps together, per node; the heap of a short supply has very few."""
 
 MAX_ENTRIES = 4_000_000
 """Maximum number of entries of all heaps together; each takes about 250 bytes."""
@@ -168,13 +168,13 @@ class Supply(Shortage):
         self.short_in = -1
         """Number of passes that had finished when it was last short; below zero if it never was."""
         self.heap: SupplyHeap | None = None
-        """Its nodes in order; None until an ask fits none of the first few of all nodes."""
+        """Its nodes in order; None until no ask of it fits any of the first few of all nodes."""
 
     @property
     def is_short(self) -> bool:
         """True if a search of all nodes has failed.
 
-        It remains true as long as an ask waits for the supply, and to the end of the pass in any case.
+        It remains true while an ask waits for the supply, and at least until the end of the pass.
         """
         return self.short_in == self.nodes.passes_ended or bool(self.waiting or self.priority_pass)
 
@@ -241,17 +241,17 @@ class SupplyHeap(NodeHeap):
     __slots__ = ("_rest", "_supply", "counted", "is_filling", "sizes")
 
     def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
-        """Prepare to fill it from these nodes; `sizes` notes all of them if none fits."""
-        # With a runtime, nodes leave the supply as time passes, because room is held there for later starts.
+        """Prepare to fill the heap from these nodes; `sizes` notes all of them if none fits."""
+        # For asks with a runtime, nodes leave the supply as time passes: room is held there for later starts.
         super().__init__(steady=isinstance(supply.wanted, Shape) and supply.wanted.runtime == inf)
         self._supply = supply
         self._rest = iter(nodes)
         self.sizes = sizes
         """Notes the examined nodes, while none of them fits."""
         self.is_filling = True
-        """True until it has examined all nodes: before that its first node is not determined."""
+        """True until all nodes have been examined; before that the first node is not determined."""
         self.counted = 0
-        """Number of its entries at the last count."""
+        """Number of entries at the last count."""
 
     def fill_on(self, most: int) -> int:
         """Examine nodes up to a cost of `most`; return the cost.
@@ -314,12 +314,12 @@ class HeapRoom:
         heap.counted = len(heap.entries)
 
     def check(self, asked: Supply | None) -> None:
-        """Drop heaps if all together have too many entries, except that of the supply `asked`."""
+        """Drop heaps if all together have too many entries, but never the heap of the supply `asked`."""
         if self._has_too_many:
             self._make_room(asked)
 
     def filled(self, supply: Supply) -> None:
-        """Note that the supply's heap is full, or dropped."""
+        """Note that the filling of the supply's heap is complete, or that the heap was dropped."""
         self.filling.pop(supply, None)
         if not self.filling:
             self._listed = None
@@ -375,7 +375,7 @@ class Supplies:
     """The supplies in use.
 
     Supplies of one kind share a pool of nodes, which is retained even without supplies, so that a single ask
-    need not create it again. For asks that require a node, the supplies of that node share one.
+    need not create it again. Supplies for asks that require the same node share a pool as well.
     """
 
     __slots__ = ("_by_kind", "_free", "_pools", "changed", "made")
@@ -389,7 +389,7 @@ class Supplies:
         self._by_kind = {Supply: self._free, ReservableSupply: {}}
         self._pools: dict[tuple[type[Supply], NodeId | None], NodePool] = {}
         self.changed: dict[NodePool, None] = {}
-        """Pools with changed nodes; they are notified of a node that has taken an ask."""
+        """Pools with changed nodes; they are notified when a node takes an ask."""
 
     def __iter__(self) -> Iterator[Supply]:
         """All supplies of both kinds."""

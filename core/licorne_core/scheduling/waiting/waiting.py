@@ -46,7 +46,7 @@ HEAD_COST = 4
 
 _Path = Iterator[tuple[Ranking[Any], Any]]
 _Blocked = dict[Any, dict[Blocker, None]]
-"""Items of a ranking that lead to waiting items, each with the owners of their lines."""
+"""Items of a ranking that lead to waiting items; each with the owners of the waiting lines it is in."""
 
 
 class Waiting:
@@ -62,7 +62,7 @@ class Waiting:
     def __init__(self) -> None:
         """Start without waiting items. `runnable` is True if a pass could find something."""
         self.opened: dict[Blocker, None] = {}
-        """Changed line owners, until they are found to let no item through."""
+        """Owners of changed lines, until a try finds that they let no item through."""
         self._blocked: dict[Ranking[Any], _Blocked] = {}
         self._heaps: dict[Ranking[Any], tuple[tuple[int, int], list[Ranked]]] = {}
         self._openings = 0
@@ -111,7 +111,7 @@ class Waiting:
             if second is None:
                 inner = (lines[ranking],)
             else:
-                # Either order may apply: the line above must know the line of each.
+                # Either order of the ranking may apply, so the line above must know both lines.
                 is_less |= self._file(second.ranking, member, owner, wanted, inner, is_first=is_first)
                 inner = lines[ranking], lines[second.ranking]
             is_first = was_empty
@@ -205,7 +205,7 @@ class Waiting:
     def try_members(self, app: Application, task_groups: Collection[str] = ()) -> None:
         """Unpark the groups of a gang after a change of its members: they may use other nodes now.
 
-        With `task_groups`, whose reserved rooms have changed, unpark all groups of these.
+        If the reserved rooms of `task_groups` have changed, unpark all of their groups.
         """
         app.gang.is_parked = False
         for group in app.groups.values() if app.gang.is_whole else ():
@@ -295,7 +295,7 @@ class Waiting:
         return heap
 
     def _first_head(self, ranking: Ranking[Any], limit: Ranked | None) -> Any:
-        """The same as `_first_member`, by the first passing item of each open line."""
+        """Return the same as `_first_member`, found by the first passing item of each open line."""
         found: Any = None
         for owner in list(self.opened):
             waiting_line = owner.waiting_lines.get(ranking)
@@ -373,7 +373,7 @@ class BlockedItemEvents:
             if over is not None:
                 told.append(RoomChanged(now, ask, over, room_for(items, alike)))
             if over is USER_ROOM:
-                # Changes of user limits are published first.
+                # Changes of user limits are published before those of queues.
                 told.reverse()
             for change in told:
                 journal.note(change)

@@ -31,7 +31,7 @@ class LineOwner:
         """Number of changes after which an item may pass that could not pass before."""
 
     def wanted_by(self, item: Any) -> Items:
-        """Least amounts of the waiting items below this one."""
+        """Least amounts of the waiting items that this item leads to."""
         return ()
 
     def may_fit(self, least: Amounts) -> bool:
@@ -39,7 +39,7 @@ class LineOwner:
         return True
 
     def passes(self, item: Any) -> bool:
-        """True if a waiting item below this one would pass."""
+        """True if a waiting item that this item leads to would pass."""
         return True
 
 
@@ -86,10 +86,10 @@ class WaitingLine:
         """Start empty."""
         self.members: dict[Any, int] = {}
         self._owner = owner
-        # The lines above, one for each order of their ranking, with the member that contains this line.
+        # The lines above, one for each order of their ranking, each with the member that contains this line.
         self._outer: tuple[tuple[WaitingLine, Any], ...] = ()
-        # Result of the last search, valid while the owner's `changes` equals `_at`: the owner lets no item
-        # before `_from` pass, and with `_none` no item at all.
+        # Result of the last search, valid while the owner's `changes` equals `_at`: no item before `_from`
+        # passes, and if `_none` no item does.
         self._at = 0
         self._from: Ranked | None = None
         self._none = False

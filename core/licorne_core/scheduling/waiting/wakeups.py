@@ -1,6 +1,6 @@
 """All waiting items of a partition, and the backlog.
 
-Backlog: groups that found no node at their last try, each considered in turn (spec § 8.6).
+The backlog has the groups that found no node at their last try; each is considered in turn (spec § 8.6).
 """
 
 from collections import OrderedDict
@@ -31,14 +31,14 @@ class Backlog:
         """Start empty."""
         self._groups: OrderedDict[AskGroup, None] = OrderedDict()
         self.lacking: dict[AskGroup, None] = {}
-        """Groups in the ring whose last try failed for the lack of a node, though one is large enough."""
+        """Groups in the ring whose last try failed only because no large enough node had room."""
 
     def __contains__(self, group: AskGroup) -> bool:
         """True if the group is in the ring."""
         return group in self._groups
 
     def note(self, group: AskGroup, *, lacks: bool) -> None:
-        """Add a group that found no node; `lacks` if its last try lacked room on nodes of sufficient size."""
+        """Add a group that found no node; `lacks` if nodes of sufficient size lacked room at its last try."""
         if group.ask_class.required_node is None:
             self._groups[group] = None
             group.in_backlog = True

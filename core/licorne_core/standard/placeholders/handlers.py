@@ -93,7 +93,7 @@ def _overdue(job: TimerJob) -> Iterator[int]:
 def _drop(
     job: TimerJob, app: Application, had: Sequence[Request], *, only_placeholders: bool
 ) -> Iterator[int]:
-    """Drop pending placeholders, or all asks, in the order of the pass."""
+    """Drop the pending placeholders in `had`, or all pending asks in it, in the order of the pass."""
 
     def may_go(request: Request) -> bool:
         return (request.ask.placeholder or not only_placeholders) and is_ask(request)

@@ -42,8 +42,8 @@ class ReplacementSearch(Search):
     def find(self, app: Application, gangs: GangSearch) -> Replacement | Cancellation | Obstacles:
         """Return the first pair of a real ask and a placeholder, or the obstacles.
 
-        On the placeholder's own node, only a refusal by the RM or another required node is an obstacle.
-        If no pair can be made there, the first pair is tried on other nodes, which `gangs` finds.
+        On the placeholder's node, only a refusal by the RM, or that the ask requires another node, is an
+        obstacle. If no pair can be made there, the first pair is tried on other nodes, which `gangs` finds.
         """
         predicates = self._context.predicates
         blockers: list[Blocker] = []
@@ -103,7 +103,7 @@ class _ByNode:
             self._first_of.setdefault(placeholder.ask.ask_class, placeholder)
 
     def for_ask(self, wanted: AskClass, required: NodeId) -> Sequence[Request]:
-        """Placeholders on the required node, and the first one of each class that is too small."""
+        """Placeholders on the required node and, of each class that is too small, the first placeholder."""
         looks = {
             placeholder.arrival: placeholder
             for kept, placeholder in self._first_of.items()

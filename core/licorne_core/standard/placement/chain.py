@@ -220,7 +220,7 @@ class Placer:
         return self._choose(app, tree).rule
 
     def _choose(self, app: NewApplication, tree: QueueTree) -> _Choice:
-        """The first path by rule to which the user may submit (spec §§ 3.2-3.4); raises Rejected if none."""
+        """The first path of a rule to which the user may submit (§§ 3.2-3.4); raises Rejected without one."""
         results: list[QueuePath | Miss] = []
         for rule, config in zip(self._chain, self._rules, strict=False):
             result = rule.place(app, tree)

@@ -36,14 +36,14 @@ ALWAYS = 2
 TIMES_THE_LAST = 8
 """Factor in the bound on the asks of a check: `ALWAYS + TIMES_THE_LAST * n`.
 
-`n` is the number of asks of the class that needed no check of their own since its last check, as they
-used answers about other asks. The first check of a class covers all waiting asks. If up to this
-number of classes alternate, there are few checks; if more do, few nodes are asked about in vain. Nodes
-for refusals are added to the bound.
+`n` is the number of asks of the class that needed no check of their own since its last check, as they used
+answers about other asks. The first check of a class covers all waiting asks. While no more than this number
+of classes alternate, there are few checks; if more alternate, few nodes are asked about in vain. Nodes for
+refusals are added to the bound.
 """
 
 MAX_SPARED = 1024
-"""Maximum number of classes whose `n` is recorded; a check of another class covers all waiting asks."""
+"""Maximum number of classes whose `n` is recorded; checks of other classes cover all waiting asks."""
 
 MAX_DOUBLINGS = 10
 """Number of consecutive refusals after which the number of nodes of a check is no longer doubled."""
@@ -71,11 +71,11 @@ class PredicateCheck(Call):
         self.reservations: list[Reservation] = []
         """Reservations that end if the RM refuses."""
         self.gang: Application | None = None
-        """Application whose whole gang, or whose claim, waits for the answer."""
+        """Application of which the whole gang, or a claim, waits for the answer."""
 
     @property
     def is_orphaned(self) -> bool:
-        """True if the named ask no longer waits for the answer; other asks may."""
+        """True if the ask that the check names no longer waits for the answer; other asks may still wait."""
         return self.allocate and self.request not in self.assumed
 
     def is_about(self, node: Node) -> bool:
@@ -100,7 +100,7 @@ class PredicateChecks(Predicates):
         self._calls = calls
         self._about: dict[tuple[AskClass, bool, Node], PredicateCheck] = {}
         self._waiting: dict[Request, PredicateCheck] = {}
-        # `n` of TIMES_THE_LAST, for classes with a check that covered several asks.
+        # `n` as in TIMES_THE_LAST, for classes with a check that covered several asks.
         self._spared: dict[AskClass, int] = {}
         self.closed_checks = 0
         self._owed = AnswersOwed(self._waiting)
@@ -215,7 +215,7 @@ class PredicateChecks(Predicates):
         """At most `count` next nodes for the class without a result or an open check."""
         found = self._unknown_ahead(ask_class, candidate, count + 1)
         if len(found) < count:
-            # Twice as many, as the RM may just have refused as many nodes.
+            # Twice as many nodes, as the RM may have refused that number of nodes just now.
             found = self._unknown_ahead(ask_class, candidate, 2 * count + 1)
         return found[:count]
 

@@ -26,7 +26,7 @@ class JudgedNodes(Extension):
         context.wakeups.blockers.add(self.checks, self.checks.owed)
 
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
-        """Check that each assumed request waits for an answer that has a deadline."""
+        """Check that each assumed request waits for an answer, and that the answer has a deadline."""
         for app in applications.values():
             for request in app.requests.values():
                 if request.state in WAITS_FOR_ANSWER and not self.checks.is_waiting(request):

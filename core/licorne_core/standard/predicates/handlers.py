@@ -22,7 +22,7 @@ from licorne_core.values.timers import Due, Timer
 
 
 class Settled(NamedTuple):
-    """Outcome of the assumed asks of answered checks, except those rolled back."""
+    """Outcome of the assumed asks of answered checks, without those that were rolled back."""
 
     confirmed: list[Node]
     """The nodes of the confirmed asks."""
@@ -156,8 +156,8 @@ def _settle(
 def _counts(check: PredicateCheck, node: Node, *, accepted: bool) -> bool:
     """True if the answer applies to the current state of a node with assumed asks.
 
-    If the RM accepts the first node of a check, it counts the ask as placed on that node, but not on other
-    nodes, so no other ask may be assumed on these other nodes.
+    If the RM accepts the first node of a check, it counts the ask as placed on that node only. So its
+    acceptance of the other nodes holds only if no ask is assumed on them.
     """
     if not accepted:
         return check.is_about(node)
@@ -210,7 +210,7 @@ def _answers_overdue(firing: Firing, timer: Timer) -> None:
 
 @cache
 def _answers() -> Answers:
-    """Answer handlers for askers other than asks."""
+    """Functions that process answers for which something other than an ask waits."""
     return table("handlers", "ANSWERS")
 
 

@@ -28,7 +28,7 @@ class AnswersOwed(Blocker):
         super().__init__()
         self._waiting = waiting
         self.is_quick = False
-        """True if the RM was quick to answer the last check that had many others before it."""
+        """True if the RM answered quickly the last check that had many other checks before it."""
         self.is_silent = False
         """True if the RM missed the last deadline, and a missing answer counts as a refusal."""
 
@@ -46,7 +46,7 @@ class AnswersOwed(Blocker):
     def answered(self, call: Call, now: float, deadline: float) -> None:
         """Record that the RM has answered in time; `deadline` is the allowed time in seconds.
 
-        A check with few others before it does not show the RM's speed.
+        A check with few other checks before it does not show the RM's speed.
         """
         self.is_silent = False
         if call.sent_with and call.behind >= MAX_ASSUMED // 2:

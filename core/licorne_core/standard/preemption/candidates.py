@@ -35,7 +35,7 @@ class Candidates:
     """The candidates of one search, found lazily. Times are in unix seconds."""
 
     found: bool
-    """True if a candidate was found."""
+    """True if a candidate was found so far."""
     judged: int
     """Number of allocations examined."""
     now: float
@@ -174,7 +174,7 @@ class Candidates:
                     yield judged
 
     def judged_in(self, victim_leaf: VictimLeaf) -> Iterator[tuple[Sequence[Request], Out | None]]:
-        """Allocations of a leaf: the groups that are stopped together, and the reason why they may not be."""
+        """Groups of the leaf's allocations that stop together, and the reason to spare each, or None."""
         seen: set[Unit] = set()
         for app in victim_leaf.leaf.applications.values():
             for request in app.booked():
@@ -311,7 +311,7 @@ def _age(tenant: tuple[Age, Application, Request]) -> Age:
 
 
 def _rank(candidate: Candidate) -> Any:
-    # A step may have the same youngest member as its whole gang: the step is first.
+    # A step may have the same youngest member as its whole gang; then the step has the lower rank.
     return candidate.rank, len(candidate.victims)
 
 
@@ -324,7 +324,7 @@ def _loss(items: Items, seconds: float, victim_leaf: VictimLeaf) -> Items:
 
 
 def charges_of(items: Items, lost: Items, victim_leaf: VictimLeaf) -> tuple[tuple[Allowance, str, int], ...]:
-    """Charges of a victim to the allowances of its leaf, except allowances that it does not use."""
+    """Charges of a victim to those allowances of its leaf from which it takes something."""
     charges = [
         (allowance, name, amount)
         for allowance in victim_leaf.allowances

@@ -19,14 +19,14 @@ from licorne_core.standard.preemption.victims import (
 )
 
 Gain = tuple[Candidate, Vector]
-"""A candidate, and the part of the missing amounts that its end frees."""
+"""A candidate, and how much of each missing amount it frees when it is stopped."""
 
 SLACK = 1 - 1e-9
 """Factor of a bound derived from a ratio: despite rounding, the bound is at most the least price."""
 
 
 class CheapestSet:
-    """The legal set with the lowest price, then the fewest victims, then the first in order of rank."""
+    """Finds the legal set with the lowest price; of equal ones, the smallest, then the first by rank."""
 
     __slots__ = ("_best", "_chosen", "_gains", "_key", "_left", "_ratios", "_what_if")
 
@@ -38,7 +38,7 @@ class CheapestSet:
         self._best: list[Candidate] | None = None
         self._key: tuple[Price, int] | None = None
         types = len(gains[0][1]) if gains else 0
-        # All amounts of the candidates from an index on, and the least price of one unit, by type.
+        # From each index on: total amounts of the candidates, and the least price of one unit, by type.
         self._left: list[Vector] = [(0,) * types]
         ratios = [float("inf")] * types
         self._ratios = [tuple(ratios)]
@@ -54,8 +54,8 @@ class CheapestSet:
         self._ratios.reverse()
 
     def of(self, missing: Vector) -> list[Candidate] | None:
-        """The cheapest set that covers the missing amounts, or the best at the last step; None if none
-        does.
+        """The cheapest set that covers the missing amounts, or the best found in the allowed steps; None if
+        none.
         """
         self._search(0, missing, NO_PRICE, 0)
         return self._best

@@ -4,9 +4,9 @@ The victims are on the node of a plan, on other nodes so that the ask's queues s
 9.4.6), or on the node that the ask requires. In the last case no guarantee, fence or restraint counts (§
 9.5).
 
-The pending placeholders of a gang count as one ask, in the types of the one that preempts: together they have
-to stay within the guarantee, and all victims together have to make room for them. Only sums are compared, not
-nodes. So preemption is denied only if the gang would wait in vain.
+The pending placeholders of a gang count as one ask, with the resource types of the preempting placeholder.
+Together they have to stay within the guarantee, and all victims together have to make room for them. Only
+sums are compared, not nodes. So preemption is denied only if the gang would wait in vain.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -81,8 +81,8 @@ class CoveringSets:
     def _search(self, start: int, size: int, missing: Vector) -> int | None:
         """Add `size` victims from the index `start` on. Return None on success: `_chosen` is the set.
 
-        Otherwise return the largest number of victims that can be added, or that might be added and suffice.
-        No larger number can be added.
+        Otherwise return an upper bound on the size of a set that starts with the chosen victims and could
+        suffice; larger sets need not be tried.
         """
         if size == 0:
             return None if not any(missing) and self._accept(self._chosen) else 0
@@ -235,10 +235,10 @@ class OtherNodes:
 
 
 def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
-    """Upper bound of a type that victims of the leaves can free together: usage, bounded by their allowances.
+    """Upper bound on the amount of a type that victims in the leaves free: usage, limited by allowances.
 
-    The surplus of a queue that one leaf uses is not available to the next one. The queues are a tree, so
-    the total does not depend on the order.
+    The surplus of a queue that one leaf uses is not available to the next one. The queues are a tree, so the
+    total does not depend on the order.
     """
     taken: dict[Queue, int] = {}
     total = 0
@@ -256,7 +256,7 @@ def _most_of(victim_leaves: Iterable[VictimLeaf], name: str) -> int:
 
 
 def gang_amounts(app: Application, request: Request) -> Items:
-    """Amounts of all pending placeholders, in the types of the request; empty if it is not one of them.
+    """Amounts of all pending placeholders, in the types of the request; empty if it is no placeholder.
 
     Asks with a promise count in their queues already. The request is counted without its own promise.
     """
@@ -278,8 +278,8 @@ def may_be_complete(leaves: VictimLeaves, claim: Claim, leaf: Queue, together: I
     """True if the claim covers these amounts, and victims can free room for all of them.
 
     The leaves are those inside the fence of all asks together, which may be lower than the first ask's fence.
-    Victims on a node beyond its capacity free room on that node first. So at most all of root's maximum can
-    become free.
+    Victims on a node beyond its capacity free room on that node first. So the room that becomes free is at
+    most root's maximum.
     """
     root = leaf.lineage[-1]
     size = root.max or EMPTY
@@ -320,7 +320,7 @@ def required_node_victims(
 def stays_too_full(root: Queue, request: Request, node: Node, victims: Iterable[Victim]) -> bool:
     """True if the ask exceeds the maximum of root even without its victims on the required node.
 
-    Other nodes have more allocated than their capacity.
+    In that case other nodes have more allocated than their capacity.
     """
     wanted = request.ask.ask_class.items
     return not covers(_freed_on(node, victims, wanted), quota_shortage((root,), wanted))

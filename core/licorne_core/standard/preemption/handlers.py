@@ -159,7 +159,7 @@ def _note_answer(partition: Partition) -> None:
 
 
 def _choices(plans: Iterable[VictimPlan], needed: Mapping[NodeId, int]) -> list[Choice]:
-    """Choices that the RM accepts, best first; a position outside of the victims is a refusal."""
+    """Plans that the RM accepts, best first; a position that is not one of a plan's victims is a refusal."""
     choices = []
     for plan in plans:
         upto = needed.get(plan.node.node_id)
@@ -179,7 +179,7 @@ def _settle(
 ) -> None:
     """Apply the best choice that is still valid; if there is none, search the next nodes.
 
-    If the ask was placed or has ended since, the next ask is tried at once.
+    If the ask was placed or has ended since, the next ask is tried immediately.
     """
     if not _is_current(partition, proposal):
         return
@@ -213,7 +213,7 @@ def _is_kept(partition: Partition, node: Node, request: Request, now: float) -> 
 
 
 def _is_allowed(partition: Partition, app: Application, group: AskGroup, now: float) -> bool:
-    """True if victims may be stopped for asks of the group now, as if they were tried (§ 9.2).
+    """True if the group's asks would be allowed to preempt now if they were tried (§ 9.2).
 
     Unanswered checks of the RM do not prevent it, as no further check is needed.
     """

@@ -148,7 +148,7 @@ class AskHosts:
         return (node for node in self._all_ranked().with_room() if self.lacking(node) is not None)
 
     def without_victims(self, most: int) -> list[Node] | None:
-        """Nodes, at most `most`, that have room left after promises; None if no node will have room.
+        """At most `most` nodes that have room left after promises; None if no node will have room.
 
         The list ends before a node without a reservation or a start of others: on that node the ask only has
         to wait.
@@ -208,7 +208,7 @@ class AskHosts:
         return None if node.results.get((self._request.ask.ask_class, False)) else node
 
     def are_refused(self) -> bool:
-        """True if the RM has refused the nodes. A missing answer is not a refusal."""
+        """True if the RM has refused nodes that could host the ask. A missing answer is not a refusal."""
         if self._refused:
             return True
         if self.any_host():
@@ -250,7 +250,7 @@ class AskHosts:
                 yield fewest, node
 
     def least_is_within(self, most: Vector) -> bool:
-        """True if the minimum of the room lacking on any node is within `most`, by type."""
+        """True if the least amount of each type that any node lacks is within `most`."""
         least = self._all_ranked().least_lacking()
         return least is not None and covers(most, least)
 

@@ -53,7 +53,7 @@ class Law(StrEnum):
 
 
 class Out(StrEnum):
-    """Reason to exclude a leaf, or an allocation of a leaf that is not excluded."""
+    """Reason to exclude a leaf from the search, or a single allocation in a leaf that is searched."""
 
     OWN_QUEUE = "own queue"
     """The leaf shares the ask's guarantee (law 3)."""
@@ -99,7 +99,7 @@ class Comparison(NamedTuple):
 
 
 ANY_PRIORITY = None
-"""Stands for the highest priority of victims if there is no bound."""
+"""Stands for "no bound" where the highest priority of victims is meant."""
 
 
 class Claim(NamedTuple):
@@ -141,7 +141,7 @@ def claims_of(leaf: Queue, wanted: Items, divisions: Divisions) -> list[Claim]:
 
 
 def exceeds_max(queue: Queue, wanted: Items) -> bool:
-    """True if the ask would raise the queue above its maximum in a type of both."""
+    """True if the ask would raise the queue above its maximum in a type that both name."""
     limit = queue.max
     if limit is None:
         return False
@@ -179,7 +179,7 @@ def branch_of(leaf: Queue, fence: Fence) -> tuple[Queue, ...] | None:
 
 
 def highest_priority(branch: tuple[Queue, ...], fence: Fence) -> int | Out | None:
-    """Law 6: the highest priority of a victim in the lowest of the queues `branch` (from `branch_of`).
+    """Law 6: the highest priority that a victim in the leaf of `branch` (see `branch_of`) may have.
 
     Ask and victim are compared as children of their meeting queue, as in the order of queues (spec §§ 4.10,
     4.11). So the settings of the meeting queue and of the queues above do not count. Each queue from there
@@ -199,7 +199,7 @@ def highest_priority(branch: tuple[Queue, ...], fence: Fence) -> int | Out | Non
 
 
 def compared(branch: tuple[Queue, ...], fence: Fence, priority: int) -> Comparison:
-    """Compare the ask to an allocation of the priority in the lowest of the queues `branch` (law 6)."""
+    """Compare the ask to an allocation of this priority in the leaf of `branch` (law 6)."""
     for queue in branch:
         priority = queue.counts_as(priority)
     meeting = _meeting(branch)

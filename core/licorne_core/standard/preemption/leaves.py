@@ -39,7 +39,7 @@ class VictimLeaf(NamedTuple):
     may_lose: Mapping[str, int]
     """The same losses, before any what-if victim."""
     counted: tuple[str, ...]
-    """Types that count for the fair shares of these queues; a victim has an amount of each."""
+    """Types that count for the fair shares of these queues; a victim has to use each of them."""
     checkpoint: float | None
     """Checkpoint assumed for allocations whose RM reported none, in unix seconds; None if unknown."""
 

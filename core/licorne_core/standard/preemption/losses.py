@@ -14,7 +14,7 @@ from licorne_core.values.resources import EMPTY, Items, charge, refund
 WINDOW = 3600.0
 """Seconds for which a loss counts."""
 UNIT = 1000
-"""Number of the units of time of a loss in a second."""
+"""Units of time in one second of a loss: losses are in milliseconds."""
 
 
 def loss_of(items: Items, seconds: float) -> Items:
@@ -28,11 +28,11 @@ class Losses:
 
     def __init__(self) -> None:
         """Start without losses."""
-        # By leaf, losses by noticed victims.
+        # Losses by noticed victims that are not stopped yet, by leaf.
         self._pledged: dict[QueuePath, dict[str, int]] = {}
         self._entries: dict[QueuePath, deque[tuple[float, Items]]] = {}
         self._sums: dict[QueuePath, dict[str, int]] = {}
-        # Of all leaves, oldest first. Leaves are given by path, so that losses of a removed one expire too.
+        # Losses of all leaves, oldest first; by path, so that the losses of a removed leaf expire too.
         self._order: deque[tuple[float, QueuePath]] = deque()
 
     def add(self, leaf: QueuePath, lost: Items, now: float) -> None:

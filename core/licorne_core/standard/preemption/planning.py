@@ -29,7 +29,7 @@ from licorne_core.standard.preemption.victims import (
 from licorne_core.values.ids import NodeId
 
 Score = tuple[int, Price, int, NodeId]
-"""Kind of victims, their price, their number, node; the smallest is the best."""
+"""Kind of the victims, their price, their number, and the node; the smallest score is the best."""
 
 
 class VictimPlan(NamedTuple):
@@ -44,7 +44,7 @@ class VictimPlan(NamedTuple):
     spare: tuple[Victim, ...] = ()
     """Further possible victims on the node, in order of rank. The RM may choose some of them as well."""
     step: int = 0
-    """Number of the first step, if the necessary victims are steps of gangs; else 0."""
+    """Lowest step number, if all necessary victims are steps of gangs; else 0."""
     price: Price = NO_PRICE
     """Price of the necessary victims."""
     spare_prices: tuple[Price, ...] = ()
@@ -92,7 +92,7 @@ SHARES = 10
 """Divisor of the steps of a search; the quotient is the maximum for one node."""
 
 MOST_COMPARED = 64
-"""Maximum number of nodes, and of victims on other nodes, whose costs are compared."""
+"""Maximum number of nodes compared by cost, and of candidates on other nodes for each of them."""
 
 GREEDY_STEPS = 20_000
 """Additional steps for greedy attempts, after the steps of the search are used up."""
@@ -130,7 +130,7 @@ class Planning:
         self._other_nodes = OtherNodes(candidates, what_if)
         # True after a node without a solution: from then on the totals of all candidates are compared.
         self._failed = False
-        # The highest step of a gang, by the nodes where its members are.
+        # By node, the highest step of any gang with members there.
         self._growth: dict[Node, int] = {}
         for steps in candidates.units.growing().values():
             for node, step in steps.items():
@@ -211,7 +211,7 @@ class Planning:
         else:
             score, worst = _score(node, chosen), _worst(plans, most)
             if worst is None or score < worst:
-                # Victims are listed only now: a minimum may add those of a whole gang.
+                # Victims are listed only now: a victim in the minimum of a gang adds all members of the gang.
                 insort(plans, Found(_plan(node, chosen), chosen, score), key=lambda one: one.score)
                 del plans[most:]
 
@@ -255,7 +255,7 @@ class Planning:
         return None
 
     def _cheapest(self, here: list[Candidate], node: Node, kinds: Kinds, short: Vector) -> Chosen | None:
-        """The victims with the least lost work, on the node and on others; None if others are too many."""
+        """The victims with the least lost work, on the node and others; None if no compared set suffices."""
         missing, gains = short, [(one, one.gives) for one in here]
         if not covers(short, self._beyond):
             missing, gains = short + self._beyond, [(one, one.gives + one.total) for one in here]
@@ -270,7 +270,7 @@ class Planning:
         return on_node, [one for one in found if not one.is_on(node)]
 
     def _alone(self, node: Node, short: Vector) -> Candidate | None:
-        """Return the first regular candidate that suffices alone; it is before all other sets.
+        """Return the first regular candidate that suffices alone; it precedes all other sets.
 
         A shortcut: most searches end here, after very few candidates.
         """
@@ -381,7 +381,7 @@ def _price(chosen: Chosen) -> Price:
 
 
 def _step(chosen: Chosen) -> int:
-    """Number of the first step, if all candidates are steps of gangs; else 0."""
+    """Lowest step number, if all candidates are steps of gangs; else 0."""
     return min((one.step if one.kind == GROWTH else 0 for one in (*chosen[0], *chosen[1])), default=0)
 
 

@@ -41,7 +41,7 @@ MOST_SEARCHES = 10
 """Maximum number of searches for the asks of a leaf in one turn (spec § 9.2)."""
 
 MOST_APPLICATIONS, MOST_ASKS = 64, 64
-"""Maximum number of a leaf's other applications, the latest, and of asks of each, compared to an ask."""
+"""Maximum number of the leaf's latest other applications, and of asks of each, compared to one ask."""
 
 MOST_QUESTIONS = 128
 """Maximum number of asks of a partition with an open question about victims, or about their nodes."""
@@ -99,7 +99,7 @@ class Preempting(Remedy):
         """Start without searches."""
         super().__init__(context)
         self.search = search
-        # Stored again under its own type: compiled, `search` keeps the type that `Remedy` gives it.
+        # Stored twice: in compiled code `search` has the wider type that `Remedy` declares.
         self._victims: PreemptionSearch = search
         self.enabled = False
         """True if all asks may preempt; False if only asks that require a node may (spec § 9.5)."""
@@ -207,7 +207,7 @@ class Preempting(Remedy):
     ) -> ToClear | FullRoot | None:
         """Victims for an ask that only its required node blocks (§ 9.5), or a blocker that prevents the stop.
 
-        A full cluster is no obstacle if enough victims make room in it.
+        A full cluster does not prevent the stop if enough victims make room in it.
         """
         context = self.context
         required = request.ask.ask_class.required_node
@@ -278,7 +278,7 @@ def _may_preempt(context: CheckContext, app: Application, group: AskGroup, like:
     if app.state is AppState.ACCEPTED and any(
         quota.max_applications and not quota.counts(app.app_id) for quota in app.quotas
     ):
-        # Of several applications that do not run yet, possibly not all may start.
+        # If several applications do not run yet, possibly not all of them may start.
         return False
     if app not in ranked or app.blocker is not None or app.gang.is_whole or group.is_bound:
         return False

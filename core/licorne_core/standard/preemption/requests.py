@@ -61,7 +61,7 @@ class PreemptionRequest(AgedAsks):
         self.waits_for: NodesReserved | None = None
         """Blocker for the reserved nodes for which it waits; None if it waits for none."""
         self.waits_until = -inf
-        """End of that wait, in unix seconds."""
+        """End of the wait for reserved nodes, in unix seconds."""
         super().__init__(group, now)
 
     def age(self) -> float:

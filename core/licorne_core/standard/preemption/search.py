@@ -75,7 +75,7 @@ NODES = 10
 
 
 def alone() -> int:
-    """The number of equal asks if others do not count."""
+    """The number of equal asks if the search is for one ask only."""
     return 1
 
 
@@ -137,7 +137,7 @@ class PreemptionSearch(Search):
         self._index = VictimIndex(nodes, applications, reserved, losses, in_units)
         self._counts = CountsBySize(self._index, part)
         self.divisions = Divisions(nodes, dirty)
-        """What queues have by their fair shares."""
+        """Fair shares of queues."""
         self.delaying = 0
         """Bits of the extensions that may delay stops of victims in a leaf."""
 
@@ -318,7 +318,7 @@ class PreemptionSearch(Search):
         return found
 
     def _count_divisions(self) -> None:
-        """Add what was divided to the work."""
+        """Count the divisions of this search as its work."""
         self.work += self.divisions.work
         self.divisions.work = 0
 

@@ -17,7 +17,7 @@ from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.resources import Items
 
 MOST_KEPT: Final = 10_000
-"""Maximum number of queues with a cached division; after that all are dropped, also of removed queues."""
+"""Maximum number of cached divisions; beyond it the cache is emptied, which also forgets removed queues."""
 
 
 def filled(amount: int, bounds: Sequence[int], weights: Sequence[int]) -> list[int]:
@@ -60,12 +60,12 @@ def divided(amount: int, wanted: Sequence[int], due: Sequence[int]) -> list[int]
 
 
 class Divisions:
-    """What nodes have, divided among queues: a division is kept while no demand below its parent changes."""
+    """The resources of nodes, divided among queues; cached until a demand below the parent changes."""
 
     def __init__(self, nodes: NodeBook, dirty: Dirty | None) -> None:
         """Divide the resources of these nodes; if `dirty` is None, nothing is cached between searches."""
         self.work = 0
-        """Derived parts of the current search."""
+        """Number of parts that the current search has derived."""
         self._nodes = nodes
         self._dirty = dirty
         # By parent and type: the amount, and the parts of its children.
@@ -92,7 +92,7 @@ class Divisions:
         return {parent for queue in changed for parent in queue.lineage[1:]}
 
     def share(self, queue: Queue, name: str) -> int:
-        """Fair share of the queue of a type; root has what nodes have for queues."""
+        """Fair share of the queue of a type; for root, the usable amount of the nodes."""
         parent = queue.parent
         if parent is None:
             return self._nodes.usable.get(name, 0)
@@ -147,7 +147,7 @@ class DueShares:
         return all(settled(queue, name) + value <= share[name] for name, value in wanted)
 
     def excess(self, queue: Queue) -> dict[str, int] | None:
-        """Amount above the share, in the type with most usage relative to it; None if in no type.
+        """Amount above the share, of the type with most usage relative to it; None if no type exceeds it.
 
         Only this type counts. A queue that holds all cores may have little memory, and many asks for more.
         """

@@ -42,7 +42,7 @@ NODES_OF_A_SIZE: Final = 4
 """Nodes compared in a larger partition for each number of asks on a node: those with the fewest victims."""
 
 MOST_LOOKED_AT: Final = 32
-"""Maximum number of nodes examined for these: on reserved nodes, most victims are being stopped already."""
+"""Maximum number of nodes examined to find these nodes, as many may be reserved and have no victims left."""
 
 STEPS: Final = 2_000
 """Maximum number of what-if steps of a search for several asks."""
@@ -169,11 +169,11 @@ class Together:
         return self._best
 
     def _begin(self) -> None:
-        # In a method of its own: where it is assigned and read, mypyc takes its type for None.
+        # Its own method: where an attribute is both set and read, mypyc narrows its type to None.
         self._best = None
 
     def _least_from(self) -> list[Least]:
-        """Lower bounds on victims at the spots from each one on, by the number of asks without room."""
+        """By spot: lower bounds on victims at it and at later spots, by the number of asks without room."""
         after: Least = (0, *[NEVER] * self._number)
         bounds = [after]
         for spot in reversed(self._spots):
@@ -183,7 +183,7 @@ class Together:
         return bounds[::-1]
 
     def _may_improve(self, victims: int, price: Price) -> bool:
-        """True if a set with this price and number of victims is better than the best so far."""
+        """True if a set of this price, with so many victims beyond the chosen ones, would be the best."""
         number = len(self._chosen) + victims
         return number < NEVER and (self._key is None or (price, number) < self._key)
 
@@ -271,7 +271,7 @@ def _rest(least: Least, after: Least, asks: int, taken: int) -> int:
 
 
 def is_plain(victim: Victim, units: Units, delaying: int) -> bool:
-    """True for a victim that is stopped alone and at once, is no originator and has not opted out.
+    """True for a victim that is stopped alone and immediately, is no originator and has not opted out.
 
     `delaying` are the bits of extensions that may delay its stop.
     """
@@ -331,7 +331,7 @@ def is_least(plan: VictimPlan, tables: Sequence[VictimCounts]) -> bool:
 
 
 def _plan(node: Node, on_node: list[Candidate], chosen: Sequence[Candidate], beyond: Vector) -> VictimPlan:
-    """The plan with these on the node, and other victims of the set as far as queues exceed their maxima."""
+    """The plan with these victims on the node, and others of the set while queues exceed their maxima."""
     for one in on_node:
         beyond = less(beyond, one.total)
     part = [*on_node]

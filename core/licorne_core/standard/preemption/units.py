@@ -56,7 +56,7 @@ class Units:
                 app = self._applications[app_id]
                 in_units = app.gang.units
                 if in_units is not None and in_units.behind:
-                    # In ascending order: later entries overwrite, and the highest step stays.
+                    # In ascending order: later entries overwrite earlier ones, so the highest step is kept.
                     units = [unit for unit in dict.fromkeys(self.of(app).values()) if unit.step]
                     steps = {victim.node: unit.step for unit in units for victim in unit.victims}
                     if steps:

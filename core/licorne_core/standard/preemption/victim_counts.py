@@ -85,13 +85,13 @@ class VictimCounts:
         self._index = index
         self._wanted = wanted
         self._part = part
-        # The `count` of the log of changes at the last refresh, and nodes that have to be measured.
+        # The `count` of the log of changes at the last refresh; the nodes that have to be measured.
         self._read = 0
         self._unread: dict[Node, None] = {}
         self._known: dict[NodeId, _Known] = {}
         # Protected leaves that the numbers exclude, each with its nodes.
         self._spared: dict[Queue, dict[NodeId, None]] = {}
-        # Nodes by least number of victims; and amounts that nodes lack, by type of the ask.
+        # Nodes by least number of victims; the amounts that nodes lack, by type of the ask.
         self._ranks: dict[int, SortedParts[NodeId]] = {}
         self._amounts: list[SortedParts[int]] = [SortedParts() for _ in wanted]
 
@@ -99,7 +99,7 @@ class VictimCounts:
         """Measure changed nodes again; return their number.
 
         Raises:
-            StillLooking: more nodes have changed than are measured at a time.
+            StillLooking: more nodes have changed than one call measures.
         """
         changed = self._index.changed
         for node in changed.since(self._read):
@@ -111,10 +111,10 @@ class VictimCounts:
         return self._measure_unread()
 
     def recount(self) -> int:
-        """Measure nodes again that left out a leaf which is not protected any more; return their number.
+        """Measure nodes again whose number left out a leaf that is no longer protected; return how many.
 
         Raises:
-            StillLooking: more nodes have to be measured than at one time.
+            StillLooking: more nodes have to be measured than one call measures.
         """
         nodes, spared = self._index.nodes, self._spared
         for leaf in [leaf for leaf in spared if not keeps_all(leaf, self._wanted)]:

@@ -20,7 +20,7 @@ from licorne_core.values.ids import AppId, NodeId
 from licorne_core.values.resources import EMPTY, Items, charge
 from licorne_core.values.sorted_parts import SortedParts
 
-# Looked up in the enumeration once: that costs as much as two calls, for every allocation.
+# Looked up once: for every allocation, a lookup in the enumeration would cost as much as two calls.
 NOTICED: Final = RequestState.NOTICED
 
 
@@ -36,7 +36,7 @@ class NodeContents(NamedTuple):
 
 
 MOST_LEAVES = 10_000
-"""Maximum number of leaves with a cached order; after that all are dropped, also of removed leaves."""
+"""Maximum number of cached orders of leaves; beyond it the cache is emptied, also of removed leaves."""
 
 
 MOST_REMOVED = 64
@@ -71,9 +71,9 @@ class VictimIndex:
     ) -> None:
         """Index these live objects of a partition: all its reservations, and its gangs in units."""
         self.in_units = in_units
-        # In the order of birth.
+        # Nodes in the order in which they were added.
         self.nodes: dict[NodeId, Node] = nodes.by_id
-        # In the order of their last changes.
+        # Nodes in the order of their last changes.
         self.changed: Recent[Node] = nodes.changed
         self.applications = applications
         self.reserved = reserved

@@ -145,7 +145,7 @@ class Unit:
         return self._by_node.get(node, ())
 
     def ranked_by(self, request: Request) -> tuple[Request, ...]:
-        """All members if the unit's rank is that of this request; else none."""
+        """All members if the unit has its rank from this request; else none."""
         return tuple([victim.request for victim in self.victims]) if self.first.request is request else ()
 
 
@@ -181,7 +181,7 @@ class Candidate:
         self.kind = kind
         # Sort key: the smallest is stopped first; unique in a search.
         self.rank = rank
-        # Amounts in the ask's types: on the victim's node, and those of all victims.
+        # Freed amounts, by the ask's types: on the victim's node, then by all victims on all nodes.
         self.gives = gives
         self.total = gives if total is None else total
         # Allowance, resource name and amount of each charge.
@@ -298,7 +298,7 @@ class LeafAllocations:
         # The allocations in `order`, and the counters and usage of the leaf at the last `refresh`.
         self._known: set[Allocation] = set()
         self._seen: tuple[int, int, int, dict[str, int]] | None = None
-        # The counter of releases at the last removal of ended allocations, and the additions since.
+        # The counter of releases at the last removal of ended allocations; the additions since then.
         self._released = 0
         self._added = 0
         # The median of checkpoints, and the counters for which it is true.

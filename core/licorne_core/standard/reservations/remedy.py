@@ -15,7 +15,7 @@ from licorne_core.values.asks import AskClass
 
 
 class ToReserve(NamedTuple):
-    """A decision: reserve the node for the ask (spec §§ 8.5, 8.7); `provisional` in a full cluster."""
+    """A decision: reserve the node for the ask (§§ 8.5, 8.7); `provisional` if the cluster is full."""
 
     app: Application
     request: Request
@@ -27,7 +27,7 @@ class Reserving(Remedy):
     """Reserves a node for an ask."""
 
     def helps(self, group: AskGroup, over: Quota | None, *, is_held: bool) -> bool:
-        """True if the asks fit no node, or exceed only the remaining amounts of the whole cluster."""
+        """True if the asks fit no node, or exceed only what is left of the whole cluster."""
         is_ours = over is None or over is self.context.tree.root
         return is_ours and not is_held and self.context.may_hold
 
@@ -53,6 +53,6 @@ class Reserving(Remedy):
     def _starves(self, ask_class: AskClass) -> bool:
         """True if smaller asks would use all room that becomes free in a full cluster, forever.
 
-        This affects asks of which no node can hold two. A smaller ask starts when a single allocation ends.
+        This affects asks of which no node can hold two: a smaller ask needs the end of only one allocation.
         """
         return ask_class.required_node is None and self.context.node_book.is_large(ask_class.items)

@@ -214,7 +214,7 @@ class Review(Stage):
         return dict(sorted(found.items(), key=lambda item: _class_key(item[0])))
 
     def _is_rival(self, group: AskGroup, *, strict: bool = False) -> bool:
-        """True if the group is a rival: pending asks within the guarantee that are blocked only by nodes.
+        """True if the group is a rival: its pending asks are within the guarantee, and only nodes block them.
 
         The group found no node at its last try, which may be long ago. With `strict` the cluster as a whole
         must have room for an ask.
@@ -251,7 +251,7 @@ class Overdue(Stage):
 
 
 def _comes_before(group: AskGroup, other: AskGroup) -> bool:
-    """True if the first ask of the group precedes that of the other: by priority, then by age."""
+    """True if the group's first ask precedes the first ask of the other: by priority, then by age."""
     if not group.waiting:
         return False
     key, other_key = group.heap[0][:3], other.heap[0][:3]
@@ -264,9 +264,9 @@ def _class_key(ask_class: AskClass) -> tuple[Items, str]:
 
 
 def holder_blocker(context: CheckContext, holder: Holder) -> Blocker | None:
-    """First blocker of a reserved ask other than its nodes, or None.
+    """First blocker of a reserved ask, except the nodes; or None.
 
-    A full cluster does not count, as an empty node would make room in it; nor do unanswered checks,
+    A full cluster is no blocker here, as an empty node would make room in it; nor are unanswered checks,
     which are answered or time out soon.
     """
     _, app, request = holder

@@ -23,7 +23,7 @@ class Reserved(Stage):
         self._review = review
 
     def decide(self, now: float) -> Candidate | ToClear | ToGiveUp | None:
-        """First reserved ask that can be placed on its node or another one, or an action for one; or None."""
+        """The first reserved ask that can be placed on any node, or another action for one; or None."""
         context = self.context
         types = context.dirty.ranks.types
         reserved = context.wakeups.reserved

@@ -1,6 +1,6 @@
 """Invariants of the books after every command.
 
-Checks all steps of `recount.py` at once, and the rules on relations between objects:
+Checks all steps of `recount.py` together, and the rules on relations between objects:
 
 A1  A node has capacity = allocated + occupied + available; allocated is the sum of its allocations.
 A2  A partition's size is the sum of its nodes, and root's allocated amounts are the sum of those
@@ -250,7 +250,7 @@ def _check_application(partition: Partition, app: Application) -> None:
     check_gang(partition, app)
     for request in app.requests.values():
         accounts, placed = ACCOUNTS[request.state], request.allocation is not None
-        # A real request that replaces its placeholder has no separate room.
+        # A real request that replaces its placeholder takes no room in addition to the placeholder.
         fits = placed is (Account.ON_NODE in accounts) or request.state in TO_REPLACE
         if not fits:
             raise InvariantBroken(f"A6: {at}: {request!r} has the allocation {request.allocation}")

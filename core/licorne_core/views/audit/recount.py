@@ -2,8 +2,8 @@
 
 The amounts of requests are summed by `ACCOUNTS`. Every step reads the current books, and the core continues
 between steps. A total of few members is computed in one step. A longer total takes several steps, so its
-difference is reported only if a second attempt finds the same figures. `invariants.py` takes all steps at
-once.
+difference is reported only if a second attempt finds the same figures. `invariants.py` takes all steps
+together.
 
 Nodes that are allocated beyond their capacity are reported too, although the books are correct.
 """
@@ -108,7 +108,7 @@ def _partition(partition: Partition) -> Iterator[Finding | None]:
         for app in apps:
             yield app
             if app.replacing_count:
-                # Replacements of placeholders are on nodes, and count in no queue (spec § 6.5).
+                # Requests that replace placeholders are on nodes, but count in no queue (spec § 6.5).
                 yield from list(app.requests.values())
 
     def booked() -> Mapping[str, Resources]:

@@ -222,7 +222,7 @@ def _check_at_rest(partition: Partition) -> None:
 
 
 def _first_of_each_group(app: Application) -> Iterator[Request]:
-    """The first ask of each group, as its asks fit the same nodes; and all asks with a reservation."""
+    """The first ask of each group, whose asks fit the same nodes; and all asks with a reservation."""
     for group in app.groups.values():
         if group.waiting:
             yield group.first().request

@@ -184,7 +184,7 @@ EPOCHS = "epochs"
 """Key of the stored upper bound of all epochs that were assigned to RMs without a stored epoch."""
 
 CLAIMS = 1 << 24
-"""Number of epochs reserved for one run: no later run assigns them, even after the clock is set back."""
+"""Number of epochs that one run reserves: no later run assigns them, even after the clock is set back."""
 
 
 def documents_of_workers(folder: Path | None) -> Kept:

@@ -157,14 +157,14 @@ class Worker:
             self._signal(signal.SIGHUP)
 
     def kill(self, reason: str) -> None:
-        """End the process at once."""
+        """End the process immediately."""
         log.error("worker killed", worker=self.number, pid=self.pid, reason=reason)
         self._signal(signal.SIGKILL)
 
     async def _run_once(self) -> int:
         """Run one process to its end; returns its exit code, negative for a signal."""
         pipe = asyncio.subprocess.PIPE
-        # A group of its own: a signal of the terminal reaches only the supervisor, which passes it on.
+        # A separate group: a signal of the terminal reaches only the supervisor, which passes it on.
         self._process = process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=pipe,

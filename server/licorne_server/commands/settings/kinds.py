@@ -14,7 +14,7 @@ from licorne_server.process.memory import MAX_WORKERS, usual_workers
 from licorne_server.process.settings import TRANSPORTS, Address, SettingsError
 
 OFF, AUTO = "off", "auto"
-"""Words for no value, and for a value that the server determines."""
+"""Words for "no value", and for a value that the server determines."""
 
 MOST, MOST_SECONDS = 2**63 - 1, 1e9
 

@@ -21,12 +21,12 @@ FILE_VARIABLE = f"{PREFIX}SETTINGS"
 
 ENDPOINT = "telemetry.otlp_endpoint"
 STANDARD_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""OpenTelemetry's variables for the collector; the first one set counts."""
+"""OpenTelemetry's variables for the collector; the first variable that is set counts."""
 PROTOCOL_VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
 PROTOCOL = "http/protobuf"
 """Protocol of the export of spans."""
 OFF_VARIABLE = "OTEL_SDK_DISABLED"
-"""OpenTelemetry's variable that disables the others with `true`."""
+"""OpenTelemetry's variable whose value `true` disables its other variables."""
 
 RESERVATIONS = "scheduling.reservations"
 NO_RESERVATIONS = "DISABLE_RESERVATION"
@@ -41,7 +41,7 @@ _NAMED = re.compile(rf"(?<![\w./=-])({'|'.join(sorted(map(re.escape, KEYS), reve
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """A value in the form of the file, and its source."""
+    """The value of a setting, as in the settings file, and its source."""
 
     name: str
     """The flag, the variable, or the key in the file."""

@@ -86,7 +86,7 @@ class Entries:
 
     header: Header
     segment: int
-    """Number of the file in its run, from 1 up."""
+    """Number of the file in its run, from 1."""
 
     def __init__(self, heading: bytes) -> None:
         """Read the header of the file.

@@ -212,5 +212,5 @@ class KeptForm(NamedTuple):
 
 
 def kept_forms() -> dict[str, KeptForm]:
-    """The forms by extension; if there are too many entries, those of the last extension are dropped last."""
+    """The forms by extension; if there are too many entries, the last extension loses entries last."""
     return table("KEPT")

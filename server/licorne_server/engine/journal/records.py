@@ -35,7 +35,7 @@ class Header:
     start: float
     """Time of the start, in unix seconds."""
     options: Options
-    """The options of the core, which affect decisions like its commands."""
+    """The options of the core, which affect decisions as commands do."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ class Journal:
     def __init__(
         self, settings: Settings, scheduler: Scheduler, version: str, now: Callable[[], float]
     ) -> None:
-        """Record the scheduler's inputs. `version` is that of the server, and `now` gives unix seconds."""
+        """Record the scheduler's inputs. `version` is the server's, `now` returns unix seconds."""
         self.core = scheduler
         self.state = None
         self._parts: tuple[Folder, Writer, JournaledCore] | None = None

@@ -64,7 +64,7 @@ from licorne_server.wire.features import rows, table
 
 
 class Again(NamedTuple):
-    """An input: the remainder of this RM's command that the core has begun."""
+    """An input: the remainder of the command of this RM that the core has begun."""
 
     rm_id: RmId
 
@@ -77,7 +77,7 @@ def _configuration(text: str | None) -> SubmittedConfig:
 _CONFIGURATION = Form(
     lambda config: None if config is None else config.text, lambda _: Reading(str | None, _configuration)
 )
-"""A configuration is written as its text, which the reader parses like the writer."""
+"""A configuration is written as its text, which a reader parses as the writer did."""
 
 
 def _by_extension(name: str, columns: Mapping[str, tuple[str, Form]]) -> Row:

@@ -25,7 +25,7 @@ from licorne_server.engine.journal.table import Again
 log = structlog.get_logger("core.journal")
 
 BATCH_SECONDS = 0.2
-"""Maximum seconds that an entry waits to be written, while the disk keeps up."""
+"""Maximum seconds that an entry waits to be written, as long as the disk is fast enough."""
 CLOSE_SECONDS = 10.0
 """Maximum number of seconds that the end of a run may take."""
 BLOCK = 256 * 1024
@@ -51,7 +51,7 @@ class Writer:
         self._header: Header
         self._segment = segment
         self._entries: deque[bytes] = deque()
-        # Bytes put and bytes written; each is counted by one thread at a time.
+        # Number of bytes put, and number written; each is counted by one thread at a time.
         self._put = 0
         self._taken = 0
         self._came = Event()
@@ -107,7 +107,7 @@ class Writer:
                 self._came.wait()
                 self._closing.wait(BATCH_SECONDS)
                 self._came.clear()
-                # Entries that arrive after this line set `_came` again.
+                # Entries that are put after this line set `_came` again.
                 closing = self._closing.is_set()
                 self.collect()
                 while self._entries and not self.state.problem:
@@ -175,7 +175,7 @@ class Notes:
                 self._lock.release()
 
     def drop(self) -> None:
-        """Drop all notes, as the journal has stopped, unless another thread is encoding them."""
+        """Drop all notes, as the journal has stopped; another thread that is encoding them does so itself."""
         if self._lock.acquire(blocking=False):
             self.waiting.clear()
             self._lock.release()

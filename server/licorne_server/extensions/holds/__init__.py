@@ -25,10 +25,9 @@ RECORDS = (_MARKS,)
 
 
 def _marked(marks: Iterable[Any]) -> dict[tuple[PartitionName, str], ApplicationMarks]:
-    """The marks of applications, for the core, by application."""
+    """The operators' marks for the core, by application."""
     of: dict[tuple[PartitionName, str], ApplicationMarks] = {}
-    # All holds are first, then all changes, each in stored order. An application with both is at the position
-    # of its hold.
+    # Holds precede changes, each in stored order; an application with both is at the position of its hold.
     for kind in ("hold", "change"):
         for mark in marks:
             if mark.kind.value != kind:

@@ -74,7 +74,7 @@ async def topology_of(
 
 
 def _behind(report: TopologyReport, token: str) -> Iterator[DomainReport | None]:
-    """The domains after that of a token, or all for an empty token.
+    """The domains after the domain of a token, or all domains for an empty token.
 
     The domain of the token may have been removed.
 

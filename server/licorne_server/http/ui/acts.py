@@ -160,7 +160,7 @@ async def _while_there(request: web.Request, calling: Awaitable[bytes]) -> bytes
 
 
 async def _apart(request: web.Request, work: Callable[[], T], size: int) -> T:
-    """Run work on `size` bytes: a small one at once, a large one in the thread of configurations."""
+    """Run work on `size` bytes: immediately if it is small, otherwise in the thread of configurations."""
     if size <= SMALL:
         return work()
     return await request.app[SOURCES].config_thread.run(Origin(reader_of(request)), work, size)

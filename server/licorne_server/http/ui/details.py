@@ -283,7 +283,7 @@ async def config_revisions(request: web.Request) -> web.StreamResponse:
 
 
 async def config_revision(request: web.Request) -> web.StreamResponse:
-    """The text of the configuration with the number `revision`; without it, of the one in force."""
+    """The text of the configuration with the number `revision`; without it, of the configuration in force."""
     asked = Asked(request)
     rm = asked.views.rm(asked.query("rm"))
     found = asked.sources.revisions(rm.rm_id)

@@ -85,14 +85,14 @@ WHOLE_SECONDS = 5.0
 """Minimum seconds between two looks that skip no parts."""
 
 BUDGET = 125.0
-"""Length of the pause after a look, in durations of the look."""
+"""Length of the pause after a look, as a multiple of the duration of the look."""
 
 BEAT_SECONDS = 5.0
 """Seconds between heartbeats to a viewer, while nothing changes."""
 
 MAX_VIEWERS = 64
 MAX_VIEWERS_OF_PEER = 16
-"""Maximum numbers of concurrent viewers: in total, and of one token or host."""
+"""Maximum number of concurrent viewers in total; maximum number of viewers of one token or host."""
 
 
 class TooManyViewers(Exception):

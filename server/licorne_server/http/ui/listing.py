@@ -38,7 +38,7 @@ class Order:
     """An order of rows by a column, or by an amount in a column, such as ``allocated.vcore``."""
 
     def __init__(self, sort: str) -> None:
-        """Read the parameter `sort`; a ``-`` in front is for descending order."""
+        """Read the parameter `sort`; a leading ``-`` means descending order."""
         self.sort = sort
         self.descending = sort.startswith("-")
         self._column, _, self._amount = sort.removeprefix("-").partition(".")

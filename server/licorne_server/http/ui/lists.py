@@ -193,7 +193,7 @@ async def allocations_on(request: web.Request) -> web.StreamResponse:
 
 
 async def usage(request: web.Request) -> web.StreamResponse:
-    """Users or groups by name, after `after`; `kind` is user or group."""
+    """Users or groups by name, from the name after `after` on; `kind` is user or group."""
     asked, maker = Asked(request), Maker.of(request)
     views, partition = asked.views, asked.partition
     kind, text = one_of(request, "kind", ("user", "group")), wanted(request)

@@ -46,7 +46,7 @@ class Board:
         self._entries: dict[Key, _Entry] = {}
         # Partitions whose queues have not changed since the previous round.
         self._unchanged: set[str] = set()
-        # The version at which each entry was removed. A viewer older than `_kept` needs a full snapshot.
+        # The version at which each entry was removed. Viewers older than `_kept` need a full snapshot.
         self._gone: dict[Key, int] = {}
         self._kept = 0
         self._changed = False
@@ -55,7 +55,7 @@ class Board:
         """Begin a round, in which every existing entry is put or kept."""
         self._round += 1
         self._unchanged.clear()
-        # The first round makes a version even if there are no entries, because viewers wait for one.
+        # The first round makes a version even if there are no entries, because viewers wait for a version.
         self._changed = self.version == 0
 
     def put(self, key: Key, row: dict[str, object]) -> None:
@@ -134,7 +134,7 @@ it leaves of its share. The deepest queues beyond the share of an RM are left ou
 
 
 class _QueueCount(NamedTuple):
-    """Number of displayed queues of a partition; `cut` is True if some were left out."""
+    """Number of displayed queues of a partition; `cut` is True if some queues were left out."""
 
     queues: int
     cut: bool

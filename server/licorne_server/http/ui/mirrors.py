@@ -1,7 +1,7 @@
 """The boards of the other members, each followed over its feed while the page has viewers.
 
-Messages are read row by row, as one may have megabytes. The page names a lost member at once, but its rows
-remain for a moment, so that a short interruption does not empty the page.
+Messages are read row by row, as one may have megabytes. The page names a lost member immediately, but its
+rows remain for a moment, so that a short interruption does not empty the page.
 """
 
 import asyncio

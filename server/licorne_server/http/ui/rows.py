@@ -108,7 +108,7 @@ def queue_row(partition: PartitionName, queue: QueueReport) -> JsonObject:
 
 _queue = _row(
     QueueReport,
-    # Without headroom: it would change in all queues whenever the usage of one changes.
+    # Headroom is left out, as it would change in all queues whenever the usage of one changes.
     "path parent state guaranteed max allocated pending preempting applications",
     leaf="is_leaf",
     managed="is_managed",

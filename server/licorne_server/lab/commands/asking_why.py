@@ -122,7 +122,7 @@ def _like(name: str, names: Iterator[str]) -> str:
     known = list(islice(names, MOST_NAMES))
     name = name[:LONGEST]
     begin = [one for one in known if one.startswith(name)]
-    # Comparing all names takes minutes: names with the same beginning are compared first.
+    # Comparing all names takes minutes, so names with the same beginning are compared first.
     some = [one for one in known if one[:2] == name[:2]] or known
     near = begin[:MOST_LIKE] or get_close_matches(
         name, [one[:LONGEST] for one in some[: MOST_NAMES // 10]], n=MOST_LIKE, cutoff=LIKENESS

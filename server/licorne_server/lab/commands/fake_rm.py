@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Play the workload until a signal. Without a server, wait for one."""
-    # The client opens its own channels. This channel only checks the options, as for every command.
+    # The client opens its own channels. This channel is only for checking the options, as in every command.
     return with_channel(args, lambda _: play(args))
 
 

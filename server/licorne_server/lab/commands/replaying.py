@@ -80,7 +80,7 @@ class _Watching:
         self._keep = keep
 
     def of_live(self, scheduler: Scheduler) -> Sequence[Watcher]:
-        """Watchers that measure the run, and that record what a run with changes needs."""
+        """Watchers that measure the run and, with `keep`, record what a run with changes needs."""
         measures = self.of_changed(scheduler)
         if not self._keep:
             return measures

@@ -154,7 +154,7 @@ async def play(length: float) -> None:
 
 
 def program() -> str:
-    """The command line as the user can type it: a path if the shell does not find `licorne`."""
+    """The command as the user can type it: `licorne`, or the path of one that the shell does not find."""
     typed = sys.argv[0]
     return typed if Path(typed).name == LICORNE and which(LICORNE) is None else LICORNE
 
@@ -187,7 +187,7 @@ class Spectator:
 
     async def watch(self) -> None:
         """Show snapshots until the end of the demo, or until the viewer ends it."""
-        # The server has no event for the registration of all RMs, so this polls.
+        # The server reports no event when all RMs have registered, so this polls.
         while not self.is_over and not await asyncio.to_thread(self._all_there):  # noqa: ASYNC110
             await asyncio.sleep(PICTURE_SECONDS)
         if is_terminal(sys.stdout):

@@ -104,7 +104,7 @@ async def play_in_order(rms: Sequence[DemoRm], target: str) -> None:
     async with asyncio.TaskGroup() as group:
         for rm in rms:
             group.create_task(rm.play(target, endless(rm.world)))
-            # The client has no event for its first registration, so this polls.
+            # The client reports no event at its first registration, so this polls.
             while not rm.was_served:  # noqa: ASYNC110
                 await asyncio.sleep(STEP_SECONDS)
 

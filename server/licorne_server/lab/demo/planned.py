@@ -1,4 +1,4 @@
-"""The worlds of the demo with runtimes, large asks that smaller asks overtake, and a gang in one rack.
+"""The worlds of the demo with runtimes: large asks that smaller asks pass, and a gang in one rack.
 
 Nodes stand in racks. `batch` has asks as large as a node, whose starts are planned until a node is free.
 `research` has a gang that runs only inside one rack, and a gang that grows and never ends.
@@ -76,7 +76,7 @@ def planned_worlds() -> tuple[World, ...]:
 
 
 def _planned(world: World, properties: str = "", *more: Submission) -> World:
-    """A world with more applications, and with levels and other properties of root."""
+    """A world with additional applications, and with levels and other properties of root."""
     wanted = ", ".join(filter(None, (LEVELS, properties)))
     return replace(
         world,

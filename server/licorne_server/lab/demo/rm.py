@@ -61,7 +61,7 @@ class DemoRm:
         self._ends: list[tuple[float, str]] = []
         # Allocations that were preempted before their end times.
         self._preempted: set[str] = set()
-        # By incomplete gang: the number of missing placeholders, and the members.
+        # For each incomplete gang: the number of missing placeholders, and the asks of its members.
         self._gangs: dict[str, tuple[int, Sequence[Ask]]] = {}
 
     @property
@@ -118,7 +118,7 @@ class DemoRm:
         """The runtime that the application declares, in seconds; 0 if there is none."""
         if not self.world.declares or isinf(submission.runs):
             return 0
-        # A declared runtime is an upper bound, and releases come a little late.
+        # A declared runtime is an upper bound, and releases are sent a little late.
         return ceil(submission.runs * self._unit) + 1
 
     async def _submit(self, client: Client, submission: Submission) -> None:

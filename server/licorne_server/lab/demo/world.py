@@ -245,7 +245,7 @@ class Profile(NamedTuple):
     tags: tuple[tuple[str, str], ...] = ()
 
 
-# The columns: name, queue, users, namespace, applications, asks of each, milli-cores, times, priorities.
+# Columns: name, queue, users, namespace, applications, asks of each, milli-cores, times, priorities.
 BATCH = (
     Profile(
         "etl", "root.etl", ("alice", "bob", "carol"), "warehouse", 16, (40, 90), (1000, 4000), (0.08, 0.2)
@@ -322,7 +322,7 @@ def rounds(world: World) -> Iterator[Submission]:
 
 
 def endless(world: World) -> Iterator[Submission]:
-    """All applications of a world: first those that never end, then repeated rounds of all others."""
+    """All applications of a world: first the ones that never end, then repeated rounds of the others."""
     yield from world.standing
     yield from rounds(world)
 

@@ -1,9 +1,9 @@
 """Simulates the acts of RMs in a run that differs from the live one.
 
-An allocation runs as long as it ran live, from its placement in this run. An allocation that was stopped
-live, or never placed, runs for the mean time of its application or RM; one that ran at the end of the journal
-runs until the end. An RM refuses a node to a class of asks if its last answer about both was a refusal, and
-accepts all others. It confirms requests to stop after the mean time that it took live.
+From its placement in this run an allocation runs for as long as in the live run. If the live run stopped it,
+or never placed it, it runs for the mean time of its application or RM; if it still ran at the end of the
+journal, it runs until the end. An RM refuses a node to a class of asks if its last live answer about both was
+a refusal, and accepts all others. It confirms requests to stop after its mean time in the live run.
 """
 
 from collections import Counter
@@ -57,7 +57,7 @@ class Carried:
     estimated: int = 0
     """Allocations without a known runtime."""
     answered: int = 0
-    """Checks that were answered as in the live run, or else accepted."""
+    """Checks that were answered as in the live run or, without a live answer, accepted."""
     refused: int = 0
     """Nodes that these answers refused."""
     left_out: Counter[str] = field(default_factory=Counter)
@@ -143,7 +143,7 @@ class Acting:
             self.carried.left_out[reason] += count
 
     def runs(self, place: Place, ask: Ask, node_id: NodeId, placed: float) -> None:
-        """Record a running allocation; its work takes as long as in the live run."""
+        """Record a running allocation; its work takes as long as it did in the live run."""
         life = self._lives.find(place)
         seconds: float | None = inf
         if life is not None and life.end is End.BY_RM:
@@ -167,7 +167,7 @@ class Acting:
         return True
 
     def was_early(self, place: Place) -> bool:
-        """True if an allocation that ends now in the live run has already ended here; True only once."""
+        """True if the simulation has already ended an allocation that ends now in the live run; only once."""
         of_app = self.early.get(place[:2], {})
         if place[2] not in of_app:
             return False
@@ -209,7 +209,7 @@ class Acting:
         self.carried.answered += len(checks)
 
     def restart(self, rm_id: RmId) -> list[Place]:
-        """Record that the core drops an RM's books; returns its allocations, whose ends remain scheduled."""
+        """Record that the core drops an RM's books; returns its allocations; their ends stay scheduled."""
         self._sessions[rm_id] += 1
         self._events = [one for one in self._events if one.rm_id != rm_id or one.command is None]
         heapify(self._events)
@@ -221,7 +221,7 @@ class Acting:
             if release.termination in CONFIRMED:
                 self.confirm(place, release.termination)
             elif self.ends(place):
-                # The RM's own releases are first, so this end was caused by the removal of the node.
+                # The RM's own releases were handled before, so the removal of the node has caused this end.
                 self.leave_out("allocations that ended with their nodes")
 
     def _refused(self, rm_id: RmId, check: AskedCheck) -> list[NodeRefusal]:

@@ -1,8 +1,8 @@
 """Inputs of RMs, carried over into a run that differs from the live one.
 
-The workload stays the same: applications and asks arrive at their times, and an allocation runs as long as it
-ran live (`acting.py`). An application that its RM has removed, or released as a whole, ends after its
-allocations in this run. After a restart an RM reports the allocations that it has in this run. Acts of
+The workload stays the same: applications and asks arrive at their times, and an allocation runs for as long
+as in the live run (`acting.py`). An application that its RM has removed, or released as a whole, ends after
+its allocations in this run. After a restart an RM reports the allocations that it has in this run. Acts of
 operators, nodes and budgets are unchanged.
 """
 
@@ -61,7 +61,7 @@ _BY_CORE = _ANSWERS | NotePredicatesSent | Tick
 
 
 class Carrying:
-    """Carries the inputs of RMs over: `note` records those before `begin`, `give` adapts those after it."""
+    """Carries the inputs of RMs over: `note` records inputs before `begin`, `give` adapts later inputs."""
 
     def __init__(self, player: Player, lives: Lives) -> None:
         """Begin with a player whose core has had no input."""
@@ -117,7 +117,7 @@ class Carrying:
                         continue
                     placed = allocation.allocation_time
                     if request.ask.node_id:
-                        # The RM has reported this allocation: again, or as one that the core has not placed.
+                        # The RM has reported this allocation: again, or without a placement by the core.
                         life = self._lives.find(place)
                         if life is None:
                             continue
@@ -241,7 +241,7 @@ class Carrying:
         return ask
 
     def _takes_back(self, place: Place, release: ReleaseRequest) -> bool:
-        """True for a release by which the RM withdraws an ask: its time is not changed."""
+        """True for a release by which the RM withdraws an ask; such a release keeps its time."""
         if release.termination is TerminationType.SCHEDULING_FAILED_ON_RM:
             self._acting.leave_out("allocations that an RM could not run")
             return False
@@ -300,7 +300,7 @@ class Carrying:
         self.feed(command)
 
     def _tell_rest(self, rm_id: RmId) -> None:
-        """Report allocations that run only in this run, and end those that the live run has lost."""
+        """Report allocations that run only in this run, and end those that only the live run has lost."""
         now = self._player.now
         _, places = self._untold.pop(rm_id, (now, {}))
         present = frozenset(self._views.partition_names(rm_id))

@@ -102,7 +102,7 @@ class Changes:
         return replace(options, default_config=self.config)
 
     def of(self, command: Command) -> Command | None:
-        """The command that replaces a recorded one; None if the recorded one is left out."""
+        """The command that replaces a recorded command; None if that is left out."""
         if self.config is not None and isinstance(command, RegisterRm | UpdateConfiguration):
             if not self.concern(command.rm_id):
                 return command
@@ -119,7 +119,7 @@ class Changes:
     def after(self, command: Command) -> Command | None:
         """The additional nodes after a command of an RM; None if there is none.
 
-        They follow the RM's first nodes after a registration. If the RM replays they follow the replay,
+        They follow the RM's first nodes after a registration or, if the RM replays, the end of the replay,
         because the core counts the items of a replay.
         """
         if not self.nodes:

@@ -24,7 +24,7 @@ class What(StrEnum):
 
 
 class Decision(NamedTuple):
-    """A decision; `where` is the partition, or the RM if an effect has none."""
+    """A decision; `where` is the partition or, for an effect without a partition, the RM."""
 
     what: What
     where: PartitionName | RmId
@@ -69,7 +69,7 @@ class _Open(NamedTuple):
 class Differing:
     """Follows both runs to the first decision that only one of them makes, and then the ask of that decision.
 
-    Both make the same decision if it is for the same node, at most `TOLERANCE` apart.
+    Two decisions are the same if they name the same node and are at most `TOLERANCE` apart.
     """
 
     found: Difference | None
@@ -99,7 +99,7 @@ class Differing:
             if other.node != node:
                 self._note(decision, *((mine, other) if is_live else (other, mine)))
                 return
-            # Reinsert the remaining entries at the end: older decisions are first.
+            # Insert the remaining entries again at the end, so that older decisions are first.
             del self._open[decision]
             if others:
                 self._open[decision] = others

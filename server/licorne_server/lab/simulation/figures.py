@@ -1,9 +1,9 @@
 """Figures of a simulated run, by job: waiting times, and the use of the cluster.
 
 A job *waits* from its submission to its end, except for its run time: time lost to preemption counts as wait.
-Jobs that still wait at the end count with their wait so far. The *bounded slowdown* is the time from
-submission to end divided by the run time, where run times below ten seconds count as ten. It is at least 1.
-*Utilisation* is the work of runs that were not lost, between the first and the last submission, divided by
+Jobs that still wait at the end of the run count with their wait so far. The *bounded slowdown* is the time
+from submission to end divided by the run time, where run times below ten seconds count as ten. It is at least
+1. *Utilisation* is the work of runs that were not lost, between the first and the last submission, divided by
 the capacity of the nodes.
 """
 
@@ -25,8 +25,8 @@ SHORT: Final = 10.0
 class Figures:
     """Figures of a run: seconds, shares from 0 to 1, and lost work in amounts of `resource` times seconds.
 
-    `resource` is the one that the jobs need most, relative to capacity; utilisation refers to it. `makespan`
-    is from the first submission to the last end.
+    `resource` is the resource that the jobs need most, relative to capacity; utilisation refers to it.
+    `makespan` is from the first submission to the last end.
     """
 
     jobs: int

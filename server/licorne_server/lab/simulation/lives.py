@@ -186,7 +186,7 @@ class Lives:
             if release.termination in CONFIRMED:
                 self._asked[place] = now
             elif self._runs(place):
-                # Releases of the RM were recorded before, so this end was caused by the removal of the node.
+                # The RM's own releases were recorded before, so the removal of the node has caused this end.
                 self._asked.pop(place, None)
                 self._keep(place, now, End.CUT)
 

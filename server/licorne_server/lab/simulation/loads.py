@@ -61,7 +61,7 @@ def _log_normal(dice: random.Random, median: float, spread: float, low: float, h
 
 
 def _user(dice: random.Random, users: int) -> str:
-    """A random user: the second one has half the jobs of the first, the third one a third, and so on."""
+    """A random user: the second has half as many jobs as the first, the third a third, and so on."""
     [number] = dice.choices(range(users), weights=[1 / (rank + 1) for rank in range(users)])
     return f"u{number:02}"
 
@@ -83,7 +83,7 @@ def _arrivals(dice: random.Random, jobs: int, burst: float) -> Iterator[float]:
 
 def _hpc(dice: random.Random, jobs: int) -> Iterator[TraceJob]:
     for number, submit in enumerate(_arrivals(dice, jobs, burst=4.0)):
-        # A quarter of the jobs has one processor; sizes of the others are mostly powers of two.
+        # A quarter of the jobs has one processor; the sizes of other jobs are mostly powers of two.
         processors = 1 if dice.random() < 0.25 else 2 ** min(9, 1 + int(dice.expovariate(0.35)))
         if processors > 4 and dice.random() < 0.15:
             processors -= dice.randrange(1, processors // 2)

@@ -40,7 +40,7 @@ STEP: Final = 1.0
 """Seconds from one sample to the next."""
 
 MOST_QUEUES: Final = 5_000
-"""Maximum number of queues with measures of their own; all others of a partition count for `OTHERS`."""
+"""Maximum number of queues with their own measures; other queues of a partition count for `OTHERS`."""
 
 OTHERS: Final = "(others)"
 
@@ -173,7 +173,7 @@ class Measures:
             waiting = self._waiting.get((name, app_id))
             since = None if waiting is None else waiting.asks.pop(made.key, None)
             if waiting is None or since is None:
-                # The allocation was running already: its RM reports it after a restart.
+                # The allocation was running already, and its RM reports it after a restart.
                 continue
             self._count -= 1
             for tally in waiting.tallies:

@@ -11,7 +11,7 @@ WIDTH: Final = 860
 LEFT, RIGHT, TOP = 64, 20, 56
 PANEL, GAP, FOOT = 120, 44, 34
 MOST_RESOURCES: Final = 3
-"""Maximum number of resources with a panel of their own: those that are used most."""
+"""Maximum number of resources with their own panel: the resources that are used most."""
 
 STYLE: Final = """\
 text { font: 12px -apple-system, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328 }

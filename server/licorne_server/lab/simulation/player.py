@@ -47,7 +47,7 @@ class Player:
     def handle(self, now: float, command: Command) -> list[Effect]:
         """Handle one command or tick; the remainder of a large command is the last effect (`Unfinished`).
 
-        A refused command of budgets has no effects; a command in which the core fails has the effects before
+        A refused command of budgets has no effects; a command in which the core fails has the effects up to
         the failure.
         """
         self.now = now

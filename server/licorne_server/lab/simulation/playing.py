@@ -1,9 +1,9 @@
 """An RM that plays a workload: it submits jobs at their times, and ends each after its run time.
 
-A job is an application. Its members are asks; those of a gang have placeholders first. After a preemption a
-gang starts again as a whole; of any other job only the preempted member does. A gang whose placeholders have
-timed out is submitted again after a pause, which grows each time, so that gangs that have blocked each other
-do not collide again.
+A job is an application. Its members are asks; the members of a gang have placeholders first. After a
+preemption a gang starts again as a whole; in any other job only the preempted member starts again. A gang
+whose placeholders have timed out is submitted again after a pause, which grows each time, so that gangs that
+have blocked each other do not collide again.
 """
 
 import random
@@ -166,7 +166,7 @@ class Playing:
         return self._outcome
 
     def _pass_time(self, until: float) -> bool:
-        """Run all turns until a time; returns False if an act of the RM is due before."""
+        """Run all turns until a time; returns False if an act of the RM is due earlier."""
         for effects in self._player.advance(until):
             self._hear(effects)
             self._agenda.act()

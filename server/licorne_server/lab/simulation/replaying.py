@@ -26,8 +26,8 @@ class NoRun(Exception):
 class Replayed:
     """A replayed run, or the requested part of one.
 
-    `differs` is the number of inputs at the first digest of decisions that differs from that of the live run;
-    None if all are equal.
+    `differs` is the number of inputs at the first digest of decisions that differs from the live run's
+    digest; None if all are equal.
     """
 
     header: Header
@@ -56,7 +56,7 @@ def scheduler_of(options: Options) -> Scheduler:
 
 
 def header_of(records: Iterator[Record]) -> Header:
-    """The first record; raises NoRun for any other."""
+    """The header in the first record; raises NoRun if the first record is no header."""
     first = next(records, None)
     if isinstance(first, Torn):
         raise NoRun(f"{first.file} cannot be read: {first.reason} (byte {first.offset})")
@@ -100,7 +100,7 @@ def replay(
 
 
 def _compare(run: Replayed, live: Digest, mine: DigestOf) -> None:
-    """Compare a recorded digest of decisions with that of this replay."""
+    """Compare a recorded digest of decisions with the digest of this replay."""
     if run.differs is None:
         run.digests += 1
         if (live.count, live.value) != (run.inputs, mine.value()):

@@ -65,7 +65,7 @@ class Waits:
 
 @dataclass(slots=True)
 class Point:
-    """A stretch of a run, over all partitions."""
+    """One point of a curve: the figures of a stretch of a run, over all partitions."""
 
     seconds: float = 0.0
     """Length of the sampled part of the stretch, in seconds."""

@@ -87,7 +87,7 @@ def workload_of(
 ) -> Workload:
     """The jobs of a trace; with a `limit` only the first ones.
 
-    With a `load` above 1 all are submitted in a shorter time, so there is more work per hour.
+    With a `load` above 1 all jobs are submitted in a shorter time, so there is more work per hour.
 
     Raises:
         OSError, TraceError: a file of the trace cannot be read.
@@ -175,7 +175,7 @@ class _Maker:
         return groups or LeftOut.NO_SIZE
 
     def _divided(self, part: Part) -> list[tuple[int, Resources]]:
-        """Members of the part: one for each GPU, else for each processor, or as few as the nodes allow."""
+        """Members of the part: one per GPU, or else per processor, or as few members as the nodes allow."""
         units = ceil(part.number * (part.gpus or part.cores))
         each = 1.0 / (part.gpus or part.cores)
         most = 1
@@ -202,7 +202,7 @@ class _Maker:
         if part.memory and MEMORY not in amounts and MEMORY in self._largest:
             whole = self._largest[MEMORY] if self._relative else 1
             amounts[MEMORY] = part.memory * share * whole
-        # Rounded first, so that a third of three processors is one.
+        # Rounded to six digits before, so that a third of three processors is one.
         rounded = {name: ceil(round(amount, 6)) for name, amount in amounts.items()}
         return {name: amount for name, amount in rounded.items() if amount > 0}
 

@@ -23,7 +23,7 @@ _WORDS = {
     MarkKind.HOLD: ("stop", "application {} held", ""),
     MarkKind.CHANGE: ("stop", "application {} changed", ""),
 }
-"""For each kind of mark: its kind in the history, its text, and the text for its end, if it is recorded."""
+"""For each kind of mark: its kind in the history, its text, and its end's text if that is recorded."""
 
 
 class Mark(NamedTuple):
@@ -76,7 +76,7 @@ class Marks:
     def _note(self, rm_id: RmId, mark: Mark) -> None:
         marks = self._kept.pop(rm_id, None) or deque(maxlen=MAX_MARKS)
         marks.append(mark)
-        # The RM with the latest mark is last, and is dropped last.
+        # The RM with the latest mark is last in the dictionary, and is dropped last.
         self._kept[rm_id] = marks
         while len(self._kept) > MAX_RMS:
             oldest = next(iter(self._kept))

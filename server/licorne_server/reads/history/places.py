@@ -64,7 +64,7 @@ class Places:
         """Record that a peer views an ask, which is followed from now on; returns its samples."""
         followed = self._followed.pop(name, None) or Followed()
         followed.looked_at, followed.looked_by = now, followed.looked_by or peer
-        # The most recently viewed ask is last, and is dropped last.
+        # The most recently viewed ask is last in the dictionary, and is dropped last.
         self._followed[name] = followed
         of_peer = [one for one, found in self._followed.items() if found.looked_by == followed.looked_by]
         for one in of_peer[:-ASKS_OF_PEER]:

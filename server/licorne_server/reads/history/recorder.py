@@ -186,9 +186,9 @@ class Recorder:
                 del kept[gone]
 
     def _make_room(self, now: float) -> None:
-        """Drop tracks above the bounds: first those of queues neither selected nor viewed, the oldest first.
+        """Drop tracks above the bounds: first tracks of queues neither selected nor viewed, the oldest first.
 
-        Tracks of selected queues are last: a user who views many queues does not erase the history of others.
+        Tracks of selected queues are dropped last, so that a user who views many queues does not erase them.
         """
         size = self.size
         if len(self._tracks) <= MAX_TRACKS and size <= MAX_BYTES:
@@ -219,7 +219,7 @@ class Recorder:
                     path = path.rpartition(".")[0]
                 if not record.number % PART:
                     yield
-        # A recreated partition counts from 1.
+        # The numbers of a recreated partition start at 1 again.
         self._victims[partition] = newest
 
     def _read_nodes(self, partition: PartitionName, step: int) -> Iterator[None]:

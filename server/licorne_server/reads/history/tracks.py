@@ -33,7 +33,7 @@ class Series:
     __slots__ = ("_adds", "_minutes", "_steps")
 
     def __init__(self, *, adds: bool = False) -> None:
-        """Start without values. A minute has the mean of its steps, or with `adds` their total."""
+        """Start without values. A minute's value is the mean of its steps, or with `adds` their total."""
         self._adds = adds
         self._steps = array("d", (nan,)) * STEPS
         self._minutes = array("d", (nan,)) * MINUTES
@@ -69,7 +69,7 @@ class Series:
             yield self._steps[step % STEPS] if step > present - STEPS else nan
 
     def minutes(self, first: int, present: int) -> Iterator[float]:
-        """The values from the minute `first` to that of the current step, which is incomplete."""
+        """The values from the minute `first` to the current minute, which is incomplete."""
         last = present // STEPS_OF_MINUTE
         for minute in range(first, last):
             yield self._minutes[minute % MINUTES] if minute > last - MINUTES else nan
@@ -215,7 +215,7 @@ class TrackSpan:
         track = self._track
         read: Callable[[int, int], Iterator[float]] = line.minutes if self.length > 1 else line.steps
         values: Values = [None if isnan(one) else round(one) for one in read(self.first, track.step)]
-        # The track ends before the current step if it is no longer recorded.
+        # A track that is no longer recorded ends before the current step.
         return values + [None] * (self.last - self.first + 1 - len(values))
 
     def of_bounds(self, bounds: Bounds, name: str) -> Values:

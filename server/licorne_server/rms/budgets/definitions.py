@@ -47,12 +47,12 @@ KEY = f"{SHARED}budgets"
 ORIGIN = Origin("the server", "budgets")
 
 Slices = Callable[[str], Mapping[RmId, Resources] | None]
-"""The slices of a budget; None for an exact bound over all RMs of this server."""
+"""Returns the slices of a budget; None if it bounds all RMs of this server exactly."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Definition:
-    """All budgets as a text, with the origin of the text. Revision 0 means that none was ever defined."""
+    """All budgets as a text, with the origin of the text. Revision 0: no budgets were ever defined."""
 
     text: str = ""
     revision: Count = 0
@@ -134,7 +134,7 @@ class Budgets:
                 try:
                     await self._replace_by_file(text)
                 except CallError as error:
-                    # Another member, which started at the same time, has stored them first.
+                    # Another member that started at the same time has stored them first.
                     if error.reason != STALE:
                         raise
                     stored = definition_in(await self._documents.read(KEY))
@@ -238,7 +238,7 @@ class Budgets:
         )
 
     async def _store(self, wanted: Definition, base: int, tries: int) -> tuple[Definition, bool]:
-        """Store the next revision, unless its text is in force; returns the one in force, and True if stored.
+        """Store a definition unless it is in force; returns the one in force, and True if it was stored.
 
         Raises:
             CallError: ABORTED, `base` is not in force any more; or it cannot be stored.

@@ -70,7 +70,7 @@ class Books(ABC):
 
 
 class NotReleased(Exception):
-    """The slices of an RM cannot be released, because it is served."""
+    """The slices of an RM cannot be released, because a member serves the RM."""
 
 
 class _Recent:
@@ -118,11 +118,11 @@ class Escrow:
         self._written: dict[tuple[str, RmId], tuple[int, Resources]] = {}
         # The recent use and the recent slices of each RM, by budget.
         self._recent: dict[tuple[str, RmId], tuple[_Recent, _Recent]] = {}
-        # When each period of settling was first seen here, in seconds.
+        # The time at which each period of settling was first seen here, in seconds.
         self._settling: dict[tuple[str, str], float] = {}
 
     async def round(self, terms: Mapping[str, Terms], revision: int, snapshot: Snapshot, now: float) -> None:
-        """Bring all budgets up to date, with at most one write each unless another member writes too.
+        """Bring all budgets up to date, with at most one write for each, unless another member writes too.
 
         `terms` are those of this revision of the definition. `now` is a monotonic time in seconds.
         """
@@ -198,7 +198,7 @@ class Escrow:
     async def _settle(
         self, name: str, terms: Terms, revision: int, living: Collection[RmId], now: float
     ) -> None:
-        """Bring one document and the core's slices up to date.
+        """Bring the document of one budget, and the core's slices of it, up to date.
 
         Raises:
             StoreError: the store does not answer.
@@ -223,8 +223,8 @@ class Escrow:
                 self._documents[key] = await self._store.read(key)
                 continue
             except StoreError:
-                # The write may still succeed later. The core retains the lesser of both documents, and gets
-                # no larger slice before another write has succeeded.
+                # The write may still succeed later. So the core keeps the smaller slices of both documents,
+                # and gets no larger slice before another write has succeeded.
                 for rm_id in plan:
                     if (name, rm_id) in self._written:
                         self._written[name, rm_id] = (plan[rm_id].epoch, EMPTY)
@@ -253,7 +253,7 @@ class Escrow:
         if budget.settling:
             since = self._settling.setdefault((name, budget.settling), now)
             if now - since >= self._store.lease:
-                # By now each member has charged the use of its RMs, or no longer decides.
+                # After the length of a lease, every member has charged its RMs' usage, or has lost its lease.
                 budget = replace(budget, settling="")
         else:
             for known in [one for one in self._settling if one[0] == name]:
@@ -270,8 +270,8 @@ class Escrow:
     ) -> dict[RmId, Holding] | None:
         """The holdings that the RMs of this member should have now; None while their use is unknown.
 
-        `at_least` is a plan to which the core has shrunk already: then no slice grows, and none is below that
-        plan. None is below the current use either, unless the plan is.
+        `at_least` is a plan to which the core has shrunk already: then no slice grows, and no slice is below
+        that plan, nor below the current use unless that plan is.
         """
         uses, held = self._books.uses(name), self._held()
         if uses is None:
@@ -302,7 +302,7 @@ class Escrow:
         return plan
 
     async def _shrink(self, name: str, plan: Mapping[RmId, Holding]) -> bool:
-        """Shrink the core's slices to the plan; returns True if any of them was larger."""
+        """Shrink the core's slices to the plan; returns True if any slice was larger."""
         has = self._books.slices(name)
         less = {
             rm_id: {r: min(size, holding.slice.get(r, 0)) for r, size in has[rm_id].items()}

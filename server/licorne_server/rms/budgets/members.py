@@ -77,7 +77,7 @@ class EngineBooks(Books):
                 self._engine.post(command, is_current=partial(self._is_known, budget))
 
     def keep(self, budgets: Iterable[str]) -> None:
-        """Drop the slices of all budgets but these."""
+        """Drop the slices of all budgets except these."""
         known = set(budgets)
         self._slices = {name: slices for name, slices in self._slices.items() if name in known}
 

@@ -19,10 +19,10 @@ Amounts = Mapping[str, Count]
 """Resources in a document."""
 
 SPARE = 8
-"""Divisor: a grant adds this part of the unwanted remainder, so that not every ask needs a grant."""
+"""Divisor: a grant adds this part of the room that no RM wants, so that not every ask needs a grant."""
 
 ROOMY = 4
-"""Factor: if no other RM wants more, only a slice above this many times the recent use is reduced."""
+"""Factor: while no other RM wants more, a slice is reduced only above this many times the recent use."""
 
 KEPT = 2
 """Factor: a slice above `ROOMY` times the recent use is reduced to this many times that use."""
@@ -33,7 +33,7 @@ NEAR = 16
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holding:
-    """The part of a budget held by an RM. It remains when its owner ends."""
+    """The part of a budget that an RM holds. It remains when the member that owns the RM has ended."""
 
     epoch: Count
     """Epoch of the owner that wrote the holding."""
@@ -177,16 +177,16 @@ def _part(
 
 
 def _fair(room: int, needs: Iterable[int], line: Iterable[tuple[int, int, int]]) -> tuple[int, int]:
-    """The fair part of an RM, and the total want of the RMs in the queue that have less than theirs.
+    """The largest fair part of an RM, and the total want of queued RMs that have less than that part.
 
-    Small `needs` are met completely, and larger ones get equal parts of the room. `line` is the queue, with
-    turn, charge and want of each RM.
+    Small `needs` are met completely, and larger needs get equal parts of the room. `line` has turn, charge
+    and want of each RM in the queue.
     """
     left = sorted(needs)
     for number, need in enumerate(left):
         part = room // (len(left) - number)
         if need > part:
-            # The remainder of the division is distributed too: of a few licences it may be all there is.
+            # The remainder of the division is distributed too, as it may be all of a few licences.
             enough = part + 1 - part // NEAR
             return part, sum(wanted for _, charged, wanted in line if charged < enough)
         room -= need
@@ -210,7 +210,7 @@ def _reduced(held: int, kept: int, pressure: int, *, idle: bool) -> int:
 
 
 def _said(before: Resources, want: Resources) -> Resources:
-    """The want to publish: the current want, or the published one if both are within a factor of two."""
+    """The want to publish: the current want, or the published want if the two are within a factor of two."""
     near = before.keys() == want.keys() and all(want[name] <= before[name] <= 2 * want[name] for name in want)
     return before if near else want
 

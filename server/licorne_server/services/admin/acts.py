@@ -326,5 +326,5 @@ def _refused(effect: OperatorRefused) -> CallError:
 
 
 def if_changed(done: Any) -> Mapping[str, Any] | None:
-    """An empty set of further fields of a mark if the outcome has changed something; None if it has not."""
+    """No further fields, for a mark to be recorded, if the outcome has changed something; otherwise None."""
     return {} if done.changed else None

@@ -199,7 +199,7 @@ class ConfigurationMethods:
 
 
 def _compared(config: str, running: str | None, *, strict: bool) -> tuple[Configuration, Differences | None]:
-    """The parsed configuration, and its differences from the running one if the latter is valid.
+    """The parsed configuration, and its differences from the running configuration if that is valid.
 
     Raises:
         ConfigError: the configuration is invalid.
@@ -220,7 +220,7 @@ def _check_size(config: str) -> None:
 
 
 def _before(revisions: Revisions) -> int:
-    """The number of the revision before the one in force, to roll back to.
+    """The number of the revision before the revision in force, for a rollback.
 
     Raises:
         CallError: NOT_FOUND, the revision in force is the first.

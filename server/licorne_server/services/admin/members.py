@@ -106,7 +106,7 @@ class MemberMethods:
 
 
 def _named(request: pb.DrainMemberRequest, known: Snapshot) -> str:
-    """The name of the member in a request, which may have its id instead.
+    """The name of the member in a request, which may give the member's id instead.
 
     Raises:
         CallError: NOT_FOUND. The drain of a removed member can still be cancelled.
@@ -120,7 +120,7 @@ def _named(request: pb.DrainMemberRequest, known: Snapshot) -> str:
 
 
 def _wished(wish: bytes | None, before: Document) -> bytes | None:
-    """The document to store, which is an existing request if there is one; None to remove the document."""
+    """The document to store: an existing request is kept; None to remove the document."""
     return before.value if wish is not None and before.revision else wish
 
 

@@ -51,7 +51,7 @@ NO_COPY_NOW = frozenset({"PLAN_PAUSE", "OUT_OF_MEMORY", "NO_COPY", "NO_COPIES"})
 """Reasons why a server makes no copy for any caller."""
 
 FIELDS_OF_ASK = 32
-"""Number of fields that each ask is charged in addition to its size."""
+"""Number of fields that are charged for each ask, in addition to its size."""
 
 _PLANNED = b"+"
 _REFUSED = b"-"
@@ -328,7 +328,7 @@ def _plan_start(name: WaitingAskName, scheduler: Scheduler, now: float, spent: S
             response.complete = response.complete and trial.complete
             response.trials.extend(trial.trials)
         if response.trials and not any(one.kind == FREED_NODE for one in response.trials[-1].changes):
-            # No node was missing, so an additional one does not help.
+            # No node was missing, so an additional node does not help.
             break
     return _PLANNED + response.SerializeToString()
 

@@ -145,7 +145,7 @@ def _ask(entry: Fields, app_id: str) -> si.Allocation:
         allocationTags=tags,
         preemptionPolicy=si.PreemptionPolicy(
             allowPreemptSelf=entry["allowpreemptself"].flag(),
-            # The Kubernetes shim sends True for pods whose priority class does not forbid it.
+            # The Kubernetes shim sends True for pods unless their priority class forbids it.
             allowPreemptOther=entry["allowpreemptother"].flag(default=True),
         ),
     )

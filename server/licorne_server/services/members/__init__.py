@@ -1,4 +1,4 @@
-"""Calls between members: each member answers calls about the RMs of all.
+"""Calls between members: each member accepts calls about the RMs of all members.
 
 In: calls about an RM that another member serves. Out: the owner's answer, or the merged answers of all
 members.

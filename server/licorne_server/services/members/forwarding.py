@@ -69,8 +69,8 @@ class Route(NamedTuple):
     field: str
     """The field that names an RM or its partition; empty if there is none."""
     merge: Merge | None
-    """Merges the answers of all members if no RM is named. If None, the request means the first RM, or if
-    `means_first` is false, this server answers."""
+    """Merges the answers of all members if no RM is named. If None, the request is about the first RM or, if
+    `means_first` is false, this server answers it."""
     means_first: bool
     """True if a request without a name means the first RM."""
 
@@ -100,7 +100,7 @@ def page_of_all(field: str, most: int, usual: int, request: Any, answers: Sequen
 
 
 def _partitions(_: Any, answers: Sequence[state_pb2.ListPartitionsResponse]) -> Message:
-    """Partitions in order of their RMs' ids; those of one RM in the order of its owner."""
+    """Partitions in order of their RMs' ids; partitions of one RM in its owner's order."""
     by_rm: dict[str, dict[str, state_pb2.Partition]] = {}
     for answer in answers:
         seen = set(by_rm)

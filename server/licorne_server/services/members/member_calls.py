@@ -49,10 +49,10 @@ class MemberCalls:
     passing: Passing
     forwarding: Forwarding
     elsewhere: Passing | Reach
-    """How a session reaches the owner of its RM: passed on between workers, which share their address, or
-    else redirected if the client can reach the owner."""
+    """Brings a session to the owner of its RM: passes it on between workers, which share their address;
+    otherwise redirects it, if the client can reach the owner."""
     members: Members | None
-    """Sends reads of REST and the page to other members; None without others, and before `start`."""
+    """Sends reads of REST and the page to other members; None without other members, and before `start`."""
 
     answer: Answers
     """Answers reads of other members; to be set before `start`."""
@@ -163,7 +163,7 @@ class MemberCalls:
     async def stop(self, grace: float | None) -> None:
         """End the calls that this server passes on to other members, and those that they pass on to it.
 
-        `grace` in seconds is for the latter only; None ends them at once: see `MembersService.stop`.
+        `grace` in seconds is for the latter only; None ends them immediately: see `MembersService.stop`.
         """
         for task in self._following:
             await stop_task(task)

@@ -94,10 +94,10 @@ class PackedCall:
         self._has_room = asyncio.Event()
         # Unread messages, each with the bytes to credit once it is read.
         self._messages: deque[tuple[bytes, int]] = deque()
-        # Pieces of an incomplete message, their total bytes, and the part of these that is not credited yet.
+        # Pieces of an incomplete message, their total bytes, and the number of bytes not credited yet.
         self._pieces: list[bytes] = []
         self._pieces_size = self._pieces_owed = 0
-        # Number of unread bytes, and of read bytes that are not credited to the sender yet.
+        # Number of unread bytes; number of read bytes that are not credited to the sender yet.
         self._untaken = self._owed = 0
         self._is_awaited = False
         self._is_half = self._has_halved = False
@@ -205,7 +205,7 @@ class PackedCall:
         self._pieces.append(piece)
         self._pieces_size += len(piece)
         if self._is_awaited and not self._messages:
-            # The reader waits for this message, which may exceed the window: credit its bytes at once.
+            # The reader waits for this message, which may exceed the window: credit its bytes immediately.
             self._credit(cost)
         else:
             self._pieces_owed += cost

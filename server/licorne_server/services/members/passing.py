@@ -1,7 +1,7 @@
-"""Calls that this member passes on to others, over one stream to each.
+"""Calls that this member passes on to other members, over one stream to each.
 
-A passed call belongs to the epoch of its RM's record. When the record names another owner, the call ends
-with UNAVAILABLE, and later messages of the former owner are dropped. When its owner is gone, this happens
+A passed call belongs to the epoch of its RM's record. When the record names another owner, the call ends with
+UNAVAILABLE, and later messages of the former owner are dropped. When its owner is gone, this happens
 `LAST_SECONDS` later: a member that stops ends its calls in order, and the record may be read before its last
 messages. Clients of `si.v1` check no epochs: this member does it for them, as it sees both records.
 """
@@ -35,7 +35,7 @@ CHECK_SECONDS = 0.25
 """Seconds between two checks of the records of the RMs whose calls are passed on."""
 
 LAST_SECONDS = 3.0
-"""Seconds in which the last messages of an owner that is gone count, unless the RM has another owner."""
+"""Seconds for which messages of an owner that is gone still count, unless the RM has another owner."""
 
 STALL_SECONDS = 30.0
 """Seconds without progress after which the reader of a passed call is cut off."""
@@ -46,9 +46,9 @@ TRACED = ("traceparent", "tracestate")
 _OPTIONS = [
     ("grpc.max_receive_message_length", 4 * 1024 * 1024),
     ("grpc.enable_retries", 0),
-    # A pool of its own, so that a new connection does not wait for the back-off of an earlier one.
+    # A separate pool, so that a new connection does not wait for the back-off of an earlier connection.
     ("grpc.use_local_subchannel_pool", 1),
-    # Detects a member that has vanished without closing its connection.
+    # gRPC detects by these pings a member that has vanished without closing its connection.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
 ]
@@ -121,7 +121,7 @@ class _Connection:
             log.warning("member not reached", member=member.name, address=member.address, reason=reason)
             if not self._ready.done():
                 self._ready.set_exception(unavailable(f"member {member.name} does not answer: {reason}"))
-                # Mark it as retrieved: all callers that waited may have been cancelled.
+                # This marks the exception as retrieved: all callers that waited may have been cancelled.
                 self._ready.exception()
         finally:
             if not self._ready.done():
@@ -168,7 +168,7 @@ class _Record:
             return True
         if not self._is_seen:
             if found.owner != self._owner or self._owner not in snapshot.members:
-                # The snapshot is older than the call; or another member has claimed the RM.
+                # True if the snapshot is older than the call; false if another member has claimed the RM.
                 return found.epoch <= self._epoch
             self._is_seen = True
         # An owner that claims the RM again raises the epoch, and ends the earlier calls by itself.
@@ -204,8 +204,8 @@ class Passing:
     def drain(self, reason: str, retry_after: float) -> list[Stream]:
         """Have the owners end the passed streams in order; returns these streams.
 
-        Only the owner can: it has the queued messages, and the numbers of a session. An owner may be stopping
-        too.
+        Only the owner can do so: it has the queued messages, and the numbers of a session. An owner may be
+        stopping too.
         """
         leave = pb.Leave(reason=reason, retry_after_milliseconds=int(retry_after * 1000))
         for call in self._streams:
@@ -244,7 +244,7 @@ class Passing:
                     async with asyncio.timeout(STALL_SECONDS):
                         await context.write(message)
                 except TimeoutError:
-                    # The caller knows the last message that it has read, and can resume there.
+                    # The caller has the last message that it has read, and can resume there.
                     raise unavailable("this reader did not keep up") from None
             call.check()
 
@@ -361,4 +361,4 @@ def _lose(call: PackedCall, rm_id: str) -> None:
 
 
 def _nothing() -> None:
-    """Do nothing on a wake: the writer wakes at the end of its call."""
+    """Does nothing when woken: the writer wakes at the end of its call."""

@@ -95,14 +95,14 @@ class MembersService:
         self._of_rms: set[PackedCall] = set()
 
     def handler(self) -> grpc.GenericRpcHandler:
-        """The method by name, bytes in and bytes out."""
+        """The handler of the method `Pass`, which receives and sends undecoded bytes."""
         return grpc.method_handlers_generic_handler(self.name, {"Pass": stream_handler(self._pass)})
 
     async def stop(self, grace: float | None) -> None:
         """End the streams of all members.
 
         For at most `grace` seconds the streams of RMs, which are about to end, may send their statuses and
-        queued messages. With None all streams end at once.
+        queued messages. With None all streams end immediately.
         """
         if grace is not None:
             with suppress(TimeoutError):

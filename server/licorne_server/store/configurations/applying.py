@@ -1,6 +1,6 @@
 """Changes of an RM's configuration.
 
-A change for an RM that is not registered is only recorded: it comes into force at registration.
+A change for an RM that is not registered is only recorded, and comes into force at registration.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -115,7 +115,7 @@ class Applier:
             if first_stored:
                 self._stored.discard(change.rm_id)
             raise
-        # Applications may have ended in the meantime, and their marks with them.
+        # Applications, and thus their marks, may have ended in the meantime.
         in_force = after.marked_as(self._configurations.find(change.rm_id))
         self._configurations.put(in_force)
         kept = self._configurations.documents.persistent

@@ -88,8 +88,8 @@ async def watch_file(
 ) -> None:
     """Call `changed` once two consecutive checks have found the same new content; `text` is the current text.
 
-    So a half-written file is not used, and an unusable file is reported once for each content.
-    Links are followed, as their target may change.
+    So a half-written file is not used, and an unusable file is reported only once until it changes. Links are
+    followed, as their target may change.
     """
     due = asyncio.Event()
     seen = last = sha256(text.encode()).hexdigest()

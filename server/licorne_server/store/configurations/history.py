@@ -1,4 +1,4 @@
-"""Configurations of registered and unregistered RMs, current and earlier ones; and operators' log levels.
+"""Current and earlier configurations of registered and unregistered RMs; and operators' log levels.
 
 Levels have an author and a reason, and outlive the server if documents are stored.
 """
@@ -143,7 +143,7 @@ class Configurations:
         self._clock = clock
         self._of: dict[RmId, Revisions] = {}
         self._expected: dict[RmId, Revisions] = {}
-        # Unregistered RMs, in the order in which they have left.
+        # Unregistered RMs, in the order in which they left.
         self._gone: dict[RmId, None] = {}
 
     def start(self) -> None:
@@ -313,7 +313,7 @@ class Configurations:
     def gone(self, rm_id: RmId) -> None:
         """Record that the RM is no longer registered. Its revisions are retained for its return."""
         if rm_id in self._of:
-            # The RM that was changed last is dropped last.
+            # The RM that was changed last is last in the dictionary, and is dropped last.
             self._gone.pop(rm_id, None)
             self._gone[rm_id] = None
             self._drop_excess()
@@ -326,7 +326,7 @@ class Configurations:
             self.on_forget(rm_id)
 
     def _drop_excess(self) -> None:
-        """Drop revisions of unregistered RMs above the bounds; RMs without an applied one are first."""
+        """Drop revisions of unregistered RMs above the bounds; RMs without an applied revision are first."""
         size = sum(self._of[rm_id].size for rm_id in self._gone)
         order = sorted(self._gone, key=lambda rm_id: self._of[rm_id].is_applied)
         for rm_id in order:

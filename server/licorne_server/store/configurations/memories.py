@@ -126,7 +126,7 @@ class MemoryForm(DocumentForm[KeptByPartition]):
     what = "usage"
 
     def encode(self, rm_id: RmId, value: KeptByPartition, largest: int) -> bytes:
-        """Encode the state; if it is too large, without the accounts that are unchanged for longest."""
+        """Encode the state; if it is too large, without the accounts that have been unchanged for longest."""
         lists: dict[str, list[Any]] = {}
         for of, form in kept_forms().items():
             found = [(name, *item) for name, one in value.items() for item in one.get(of, {}).items()]

@@ -80,8 +80,8 @@ MAX_REVISIONS = 50
 """Maximum number of revisions retained for an RM."""
 
 MAX_TEXT_BYTES = 4 * 1024 * 1024
-"""Maximum number of bytes of distinct texts retained for an RM: two of the largest texts, extra
-configurations included. The text in force is always retained."""
+"""Maximum number of bytes of distinct texts retained for an RM, extra configurations included: two texts of
+the largest size fit. The text in force is always retained."""
 
 
 class Source(Enum):
@@ -172,7 +172,7 @@ class Revisions:
         return replace(self, marks=tuple(kept))
 
     def marked_as(self, other: "Revisions | None") -> "Revisions":
-        """The revisions with the marks of `other`, from which marks may have been removed meanwhile."""
+        """The revisions with the marks of `other`, which may have fewer marks by now."""
         return self if other is None or other.marks == self.marks else replace(self, marks=other.marks)
 
     def goes_on(self, text: str) -> bool:
@@ -202,7 +202,7 @@ class Revisions:
         extra: str = "",
         instead_of: int = 0,
     ) -> "Revisions":
-        """The revisions with one more, which is in force; the oldest may be dropped."""
+        """The revisions with a new one, which is in force; the oldest revisions may be dropped."""
         text = next((old.text for old in self.kept if old.text == config.text), config.text)
         extra = next((old.extra for old in self.kept if old.extra == extra), extra)
         revision = Revision(

@@ -58,7 +58,7 @@ class ConfigThread:
 
     With a single thread, many callers delay the loop no more than one caller. Peers take turns, and jobs of
     one peer run in order of arrival. A job whose caller was cancelled is not begun, and a running job is
-    completed before the next one.
+    completed before the next job.
 
     Commands and questions have separate bounds, so that questions cannot prevent an RM from registering.
     """
@@ -81,7 +81,7 @@ class ConfigThread:
         return await self._do(origin, work, size, is_command=False)
 
     async def parse(self, origin: Origin, text: str) -> SubmittedConfig:
-        """Parse a configuration for a command; an empty text returns at once.
+        """Parse a configuration for a command; an empty text returns immediately.
 
         Raises:
             CallError: as `run` does.
@@ -118,7 +118,7 @@ class ConfigThread:
         try:
             result: T = await done
         finally:
-            # Remove the job of a cancelled caller, which makes room for another.
+            # Remove the job of a cancelled caller, which makes room for another job.
             self._waiting.remove(peer, job)
         return result
 

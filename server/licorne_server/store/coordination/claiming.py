@@ -47,7 +47,7 @@ class Holdings:
     def end(self, rm_id: RmId, reason: str, *, in_order: bool = False) -> None:
         """Stop serving the RM now. `ended` waits until no more messages are sent to the RM.
 
-        An end `in_order` first sends all decisions.
+        With `in_order`, all decisions are sent first.
         """
         self.served.pop(rm_id, None)
         if rm_id not in self._ending:
@@ -67,7 +67,7 @@ class Holdings:
             await asyncio.wait(self._ending.values())
 
     async def _end(self, rm_id: RmId, reason: str, end: End) -> None:
-        """End an RM. This is retried after a failure, until which messages may be sent to the RM."""
+        """End an RM; retried after a failure. Until this has succeeded, messages may be sent to the RM."""
         while True:
             try:
                 await end(rm_id, reason)
@@ -82,7 +82,7 @@ class Holdings:
 log = structlog.get_logger("core.members")
 
 TRIES = 8
-"""Maximum number of claims of one RM that may conflict with other members, until the caller has to retry."""
+"""Maximum number of claims of one RM that may conflict with other members, before the caller must retry."""
 
 GAP_BITS = 16
 """Number of bits of the random number by which epochs rise."""

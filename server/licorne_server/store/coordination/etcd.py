@@ -52,7 +52,7 @@ LOAD_EVERY = 10.0
 """Seconds between two publications of a member if only its load has changed."""
 
 TRIES_OF_LEASE = 6
-"""Attempts of a call that fit into a lease, so that after a hung server there is time for other servers."""
+"""Attempts of a call that fit into a lease, so that a hung server leaves time for other servers."""
 
 LONGEST_TRY = 5.0
 """Maximum seconds of an attempt."""
@@ -199,7 +199,7 @@ class EtcdStore(Store):
         return replace(record, revision=revision)
 
     def watch(self) -> AsyncIterator[Snapshot]:
-        """Read the store at once, after each change seen by a watch, and every few seconds."""
+        """Read the store immediately, after each change seen by a watch, and every few seconds."""
         return watch_snapshots(self._etcd, self._keys, self._reread)
 
     async def read(self, key: str) -> Document:
@@ -278,7 +278,7 @@ def _put(key: bytes, value: bytes) -> pb.RequestOp:
 
 
 def _is_due(member: Member, published: Member | None, load_due: float) -> bool:
-    """True if this renewal has to write the member; if only its load has changed, not before `load_due`."""
+    """True if this renewal has to write the member; a change of only its load waits until `load_due`."""
     assert published is not None
     if replace(member, load={}) != replace(published, load={}):
         return True

@@ -24,7 +24,7 @@ MAX_MESSAGE = 16 * 1024 * 1024
 """Maximum number of bytes of an answer."""
 
 OPTIONS = [
-    # Detects a lost server on an idle watch. etcd accepts a ping every 5 s.
+    # This detects a lost server on an idle watch; etcd accepts a ping every 5 s.
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
     # gRPC's default back-off is longer than a lease.
@@ -38,7 +38,7 @@ OPTIONS = [
 ]
 
 NEEDS_LEADER = ("hasleader", "true")
-"""Metadata that makes a server without a leader refuse a call at once."""
+"""Metadata that makes a server without a leader refuse a call immediately."""
 
 REFUSALS = frozenset(
     {
@@ -50,10 +50,10 @@ REFUSALS = frozenset(
         StatusCode.UNAUTHENTICATED,
     }
 )
-"""Codes with which any other server would answer as well."""
+"""Status codes that every other server would return as well."""
 
 OLD_TOKEN = "revision of auth store is old"
-"""Part of etcd's error text for a token from before the last change of users and roles."""
+"""Part of etcd's error text for a token that is older than the last change of users and roles."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +65,7 @@ class Method(Generic[M]):
     stream: bool = False
     """True for a bidirectional stream, of which one request and one answer are used."""
     repeatable: bool = True
-    """False if a repeated call may get another answer."""
+    """False if a repeated call may get a different answer."""
 
 
 RANGE = Method(path="/etcdserverpb.KV/Range", answer=pb.RangeResponse)
@@ -127,14 +127,14 @@ def _password(path: Path | None) -> str:
 
 
 class EtcdConnection:
-    """Channels to the servers of one etcd. Calls use the one that answered last."""
+    """Channels to the servers of one etcd. Calls use the server that answered last."""
 
     def __init__(self, options: Coordination, connect: Connect, patience: float) -> None:
         """Start unconnected. Each attempt of a call has `patience` seconds."""
         self._hosts = options.hosts
         self._user = options.user
         self._password = options.password
-        # Checked now, so that a missing file is an error at the start. It is read again at each login.
+        # Checked now, so that a missing file is an error at the start; it is read again at each login.
         _password(self._password)
         self._connect = connect
         self._patience = patience
@@ -211,7 +211,7 @@ class EtcdConnection:
         return self._hosts[self._preferred % len(self._hosts)]
 
     def _pass_over(self, host: str) -> None:
-        """Prefer the next server to this one, unless another call has already done so."""
+        """Prefer the next server to this one, unless another call has already changed the preference."""
         if self._host == host:
             self._preferred += 1
 

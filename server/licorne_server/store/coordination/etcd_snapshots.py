@@ -30,7 +30,7 @@ SLICE = 64 * 1024
 
 MAX_KEYS = 100_000
 MAX_BYTES = 128 * 1024 * 1024
-"""Maximum numbers of keys and of bytes in a snapshot. If the store is larger there is no snapshot."""
+"""Maximum numbers of keys and of bytes in a snapshot. A larger store has no snapshot."""
 
 MOST_FREE = 10_000
 """Maximum number of records of RMs without an owner. Beyond it the records released first are removed, so
@@ -38,7 +38,7 @@ that ids that are refused or never return do not fill the store. Epochs rise eve
 """
 
 SWEPT = 100
-"""Maximum number of records removed at once: etcd accepts 128 operations in a transaction."""
+"""Maximum number of records removed in one transaction: etcd accepts 128 operations in a transaction."""
 
 RETRY = 0.5
 """Seconds after which a failed read or watch is repeated."""
@@ -146,7 +146,7 @@ class SnapshotReader:
             try:
                 page = await self._etcd.call(RANGE, request)
             except Refused as refused:
-                # The page exceeds the size of a message: read a smaller one.
+                # The page exceeds the size of a message, so read a smaller page.
                 if refused.code is not StatusCode.RESOURCE_EXHAUSTED or request.limit == 1:
                     raise
                 request.limit //= 4
@@ -259,7 +259,7 @@ class _Watching:
                 async with aclosing(self._etcd.changes(self._keys.first, self._keys.end)) as changes:
                     async for revision in changes:
                         self._note(revision)
-            # Read at once, because the watch may have missed changes.
+            # Read immediately, because the watch may have missed changes.
             self._note(math.inf)
             await asyncio.sleep(RETRY)
 
@@ -283,7 +283,7 @@ class _Watching:
 
 
 async def watch_snapshots(etcd: EtcdConnection, keys: Keys, reread: float) -> AsyncIterator[Snapshot]:
-    """Snapshots without end: one at once, then one after each change, and after `reread` seconds.
+    """Snapshots without end: one immediately, then one after each change, and after `reread` seconds.
 
     Nothing is read ahead: a slow reader gets the newest snapshot.
     """

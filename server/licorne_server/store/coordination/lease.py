@@ -53,11 +53,11 @@ MOST_BACK_OFF = 2.0
 """Maximum seconds between two attempts to join."""
 
 MOST_LOADS = 1_000
-"""Maximum number of RMs whose load a member publishes: those with the highest load."""
+"""Maximum number of RMs whose load a member publishes: the RMs with the highest load."""
 
 
 def stop_after(lease: float) -> float:
-    """Seconds of the member's own clock, after it has sent a renewal, during which it may decide."""
+    """Seconds, by its own clock, for which a member may decide after it has sent a renewal."""
     return lease * ((1 - RATE_ERROR) / (1 + RATE_ERROR) - MARGIN)
 
 
@@ -81,7 +81,7 @@ class SystemMemberClock:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def unix(self) -> float:
-        """The wall clock."""
+        """Unix seconds of the wall clock."""
         return time.time()
 
 
@@ -118,7 +118,7 @@ class StoreCalls:
 
 
 class Lease:
-    """Maintains a lease for the member. When it is lost all RMs are ended, and the member joins again."""
+    """Maintains a lease for the member. If it is lost, the member stops serving all RMs, and joins again."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class Lease:
         )
 
     def hurry(self) -> None:
-        """Renew at once, because the member has changed, or the lease may have ended."""
+        """Renew immediately, because the member has changed, or the lease may have ended."""
         self._hurry.set()
 
     async def run(self) -> None:

@@ -148,7 +148,7 @@ class LocalStore(Store):
         return owned_of(await self._call("Release", release, pb.Owned))
 
     async def watch(self) -> AsyncIterator[Snapshot]:
-        """Snapshots: one at once, then one after each change and every few seconds."""
+        """Snapshots: one immediately, then one after each change and every few seconds."""
         changes = 0
         documents: dict[str, Document] = {}
         while True:
@@ -157,7 +157,7 @@ class LocalStore(Store):
             try:
                 answer = await self._call("Look", look, pb.Snapshot, REREAD + TIMEOUT)
             except StoreError:
-                # The next answer may come from another supervisor, whose counters start at 0.
+                # The next answer may be from another supervisor, whose counters start at 0.
                 changes, documents = 0, {}
                 await asyncio.sleep(RETRY)
                 continue

@@ -46,13 +46,13 @@ class Records:
     """Members with their leases, and records of RMs."""
 
     changes: int
-    """Rises with every change of which watchers are notified at once, but not with a member's load."""
+    """Rises with every change of which watchers are notified immediately, but not with a member's load."""
 
     def __init__(self, start: int = 0) -> None:
         """Start without records; see `begin`."""
         self.begin(start)
         self._members: dict[MemberId, Member] = {}
-        # Duration of each lease in seconds, and time of its end.
+        # Duration of each lease in seconds; time of its end.
         self._leases: dict[MemberId, float] = {}
         self._ends: dict[MemberId, float] = {}
         self._rms: dict[RmId, Ownership] = {}

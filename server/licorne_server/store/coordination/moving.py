@@ -42,7 +42,7 @@ MOST_FREED = 50
 """Maximum number of RMs of departed members that are freed in one check."""
 
 TRIES = 3
-"""Number of attempts to claim an RM for its new owner, before it is left without one."""
+"""Number of attempts to claim an RM for its new owner, before the RM is left without an owner."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,13 +43,13 @@ class Ownership(ABC):
     gone: Mapping[MemberId, Gone] = MappingProxyType({})
     """Members whose lease has ended, by the last snapshot: missed members, and former owners."""
     store: Store | None = None
-    """The store of the deployment; None for a server without others."""
+    """The store of the deployment; None for a server without other members."""
     on_lost: Callable[[RmId, str], Awaitable[None]]
-    """Called with the reason when an RM must no longer be served here. Its streams end at once, before the
-    first pause, and its books are dropped when this returns. It does not fail."""
+    """Called with the reason when an RM must no longer be served here. The RM's streams end immediately,
+    before the first pause, and its books are dropped when the call returns. The call does not fail."""
     on_handover: Callable[[RmId, str], Awaitable[None]]
-    """Called before an RM is given to another member. It makes no new decisions, sends all earlier ones, ends
-    the streams of the RM, and then drops its books. It takes a bounded time, and does not fail."""
+    """Called before an RM is given to another member. The call makes no new decisions, sends all earlier
+    ones, ends the streams of the RM, and then drops its books. It takes a bounded time, and does not fail."""
 
     on_failure: Callable[[str], None]
     """Called with the reason when only a restart of the process will help."""
@@ -131,7 +131,7 @@ class Alone(Ownership):
     def __init__(self, epoch: int) -> None:
         """Serve all RMs; `epoch` rises with every start of the server."""
         self._epoch = epoch
-        # Epochs of RMs that named a higher one: the clock was set back, or the server runs on another host.
+        # Epochs of RMs that named a higher epoch: the clock was set back, or the server runs on another host.
         self._raised: dict[RmId, int] = {}
         self.on_lost = self.on_handover = _never
 
@@ -140,7 +140,7 @@ class Alone(Ownership):
         return True
 
     async def take(self, rm_id: RmId, named: int = 0) -> int | Member:
-        """The epoch of the RM, which is unchanged unless the RM names a higher one."""
+        """The epoch of the RM; it changes only if the RM names a higher epoch."""
         check_epoch(named)
         epoch = self.epoch(rm_id)
         if named > epoch:

@@ -1,8 +1,8 @@
 """Chooses the member for an RM, and the next move for balance.
 
 An RM is assigned to a member by weighted rendezvous hashing: a number is derived from the RM and the address
-of each member, and the member with the lowest number wins. So when a member leaves, only its own RMs move.
-The weight is the free part of a core of the member, as one member decides on one core.
+of each member, and the member with the lowest number wins. So when a member leaves, only its own RMs move. A
+member's weight is the free part of its core, as a member makes its decisions on one core.
 """
 
 from collections.abc import Iterable, Mapping
@@ -64,8 +64,8 @@ def choose(rm_id: RmId, members: Iterable[Member]) -> Member | None:
 def told_to(rm_id: RmId, snapshot: Snapshot, me: MemberId) -> tuple[str, ...]:
     """The addresses of the other members for an RM, in the order in which it should dial them.
 
-    Draining members are last, and of the others the likely next owner is first, so that the RMs of a member
-    that dies do not all dial the same member. RMs do not dial Unix sockets: workers share one address.
+    The likely next owner is first, so that the RMs of a member that dies do not all dial the same member;
+    draining members are last. RMs do not dial Unix sockets: workers share one address.
     """
     mine = {member.address for member in snapshot.members.values() if member.id == me}
     found = {

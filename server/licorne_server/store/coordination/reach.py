@@ -27,7 +27,7 @@ class Reach:
         self._lease = lease
         self._now = now
         self._probes: dict[str, asyncio.Task[bool]] = {}
-        # By address: the time of the last answer; and the time since which the member has not answered.
+        # By address: the time of the last answer; the time since which the member has not answered.
         self._answered: dict[str, float] = {}
         self._silent: dict[str, float] = {}
 

@@ -40,7 +40,7 @@ class Snapshots:
         self.latest = Snapshot()
         """The snapshot that was read last."""
         self.gone: dict[MemberId, Gone] = {}
-        """Members without a lease: those that are missed, and those that still own RMs."""
+        """Members without a lease: members that are missed, and members that still own RMs."""
         self._unix = unix
 
     async def run(self) -> None:
@@ -121,14 +121,14 @@ def owner_in(snapshot: Snapshot, record: Ownership | None) -> Member | None:
 
 
 def newer(first: Ownership | None, second: Ownership | None) -> Ownership | None:
-    """The record with the higher epoch; the first one if the epochs are equal."""
+    """The record with the higher epoch; `first` if the epochs are equal."""
     if first is None or second is None:
         return first or second
     return second if second.epoch > first.epoch else first
 
 
 def is_taken(served: Ownership, record: Ownership) -> bool:
-    """True if `record` has transferred the RM from the owner of `served` to another one.
+    """True if `record` has transferred the RM from the owner of `served` to another owner.
 
     A record of a lower epoch is older. A record with the same owner is from the owner's own claim.
     """

@@ -50,11 +50,11 @@ class Gone:
     """A member whose lease has ended."""
 
     member: Member
-    """The member as it was last published; only its id if this member has never seen it."""
+    """The departed member as it was last published; only its id if this member has never seen it."""
     since: float
     """The time at which its lease was first found ended, in unix seconds."""
     is_over: bool = False
-    """True if this member does not miss it: it left normally, has returned, is long gone, or is unknown."""
+    """True if it is not missed: it left normally, has returned, left long ago, or is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,11 +65,11 @@ class Ownership:
     owner: MemberId
     """Id of the owner; empty if there is none."""
     epoch: Count
-    """Epoch of the owner, or of the last one if there is none."""
+    """Epoch of the owner, or of the last owner if there is none."""
     moved: Amount = 0.0
     """Time of the last voluntary move, in unix seconds; 0 if there is none."""
     revision: int = 0
-    """Revision of the record in the store, for compare-and-set; 0 before the first."""
+    """Revision of the record in the store, for compare-and-set; 0 before the first write."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,14 +106,14 @@ class Store(Documents):
 
     @abstractmethod
     async def leave(self) -> None:
-        """End the member's lease, so that others may claim its RMs at once."""
+        """End the member's lease, so that others may claim its RMs immediately."""
 
     @abstractmethod
     async def claim(self, rm_id: RmId, owner: MemberId, seen: Ownership | None, at_least: int) -> Ownership:
         """Make a member the owner of an RM; returns the new record.
 
         The new epoch is one above the larger of the record's epoch and `at_least`. `seen` is the record that
-        the caller has read, or None if there is none; it must be the current one. Its owner must be empty,
+        the caller has read, or None if there is none; it must be the current record. Its owner must be empty,
         departed, or the member of this store, which may hand an RM over. Both the new owner and the member of
         this store must have a valid lease.
 

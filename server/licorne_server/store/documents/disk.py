@@ -58,7 +58,7 @@ class Disk:
         self._file = path / DATABASE
         self._lock = FolderLock(path)
         self._database: sqlite3.Connection | None = None
-        # Documents that may have a prepared content in addition to the current one.
+        # Documents that may have a prepared content in addition to their current content.
         self._prepared: set[str] = set()
 
     def open(self) -> dict[str, Document]:
@@ -118,8 +118,8 @@ class Disk:
             if name not in self._prepared:
                 _remove_others(database, name)
         if name in self._prepared:
-            # The new content is in force. If the disk is full, the former one stays, and is removed with the
-            # next change.
+            # The new content is in force. If the disk is full, the former content remains until the next
+            # change.
             with suppress(OSError):
                 self.discard(name)
 
@@ -136,7 +136,7 @@ class Disk:
             OSError: the database cannot be written.
         """
         new = self._path / NEW
-        # SQLite would apply the journal of an earlier database to the new one.
+        # SQLite would apply the journal of an earlier database to the new database.
         for file in (NEW, f"{NEW}-journal", f"{DATABASE}-journal"):
             (self._path / file).unlink(missing_ok=True)
         # A database created by SQLite would be readable by other users.
@@ -222,7 +222,7 @@ def _documents(database: sqlite3.Connection) -> Iterator[tuple[str, Document]]:
     """All documents. Digests are checked, as SQLite does not detect all damage of a row.
 
     Raises:
-        _Damaged: a document is not what was written.
+        _Damaged: a document differs from what was written.
         sqlite3.Error: the database cannot be read.
     """
     rows = database.execute(

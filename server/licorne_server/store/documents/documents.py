@@ -119,7 +119,7 @@ class Documents(ABC):
         """Complete running writes, and close files and connections."""
 
     async def update(self, key: str, change: Callable[[Document], bytes | None], tries: int = TRIES) -> bool:
-        """Replace a document by the result of `change` for the current one; returns True if it differs.
+        """Replace a document by the result of `change` for the current document; returns True if they differ.
 
         `change` may be called again if others write at the same time. Its errors are raised.
 

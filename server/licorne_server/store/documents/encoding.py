@@ -19,7 +19,7 @@ Amount = Annotated[float, msgspec.Meta(ge=0, le=MOST)]
 Whole = Annotated[int, msgspec.Meta(ge=0)]
 Sum = Annotated[float, msgspec.Meta(ge=0, le=float_info.max)]
 Positive = Annotated[float, msgspec.Meta(gt=0, le=float_info.max)]
-"""Types of fields whose numbers are not negative, or are positive. Only a sum may exceed `MOST`."""
+"""Types of fields with numbers that are not negative, or that are positive. Only a sum may exceed `MOST`."""
 
 Priority = Annotated[int, msgspec.Meta(ge=-(2**31), lt=2**31)]
 """Type of a field with the priority of an ask, as on the wire."""

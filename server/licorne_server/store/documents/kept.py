@@ -46,7 +46,7 @@ class Kept(Documents):
     """Rises with every change of a shared document."""
 
     def __init__(self, disk: Disk | None = None, passing: tuple[str, ...] = ()) -> None:
-        """Create it without reading; keys with a prefix in `passing` are not written to the disk."""
+        """Create the object, reading nothing; keys with a prefix in `passing` are not written to the disk."""
         self.changes = 0
         self.persistent = disk is not None
         self._disk = disk
@@ -97,7 +97,7 @@ class Kept(Documents):
         if self._disk is None or key.startswith(self._passing):
             return self.put(key, value, revision)
         self._check_open()
-        # A cancelled caller must not leave a document that is on the disk but not in memory.
+        # A cancelled caller must not leave a document on the disk that is not in memory.
         return await self._writes.run(self._write(self._disk, key, value, revision))
 
     def put(self, key: str, value: bytes | None, revision: int) -> int:
@@ -202,7 +202,7 @@ class Kept(Documents):
             raise StoreError(f"there are {MAX_DOCUMENTS} documents already")
 
     def _growth(self, key: str, value: bytes | None) -> int:
-        """Number of bytes by which the total of all documents grows with the new one."""
+        """Number of bytes by which the total of all documents grows with the new value."""
         before = self._documents.get(key)
         freed = 0 if before is None else len(key) + len(before.value)
         return (0 if value is None else len(key) + len(value)) - freed

@@ -135,7 +135,7 @@ class Owned(Generic[T]):
         self._epoch = epoch
         # Revision and digest of each document as this server has last read or written it.
         self._known: dict[RmId, tuple[int, bytes]] = {}
-        # Contents between `prepare` and `commit`, and the latest values to be saved.
+        # Contents between `prepare` and `commit`; the latest values to be saved.
         self._prepared: dict[RmId, bytes] = {}
         self._latest: dict[RmId, T] = {}
         self._writes = Writes(form.what)
@@ -195,7 +195,7 @@ class Owned(Generic[T]):
             self._prepared[rm_id] = content
 
     async def commit(self, rm_id: RmId) -> bool:
-        """Replace the stored value by the prepared one; returns True if it will outlive all servers."""
+        """Replace the stored value by the prepared value; returns True if it will outlive all servers."""
         content = self._prepared.pop(rm_id)
         self._latest.pop(rm_id, None)
         is_written = await asyncio.shield(self._writes.begin(rm_id, self._write_content(rm_id, content)))
@@ -207,7 +207,7 @@ class Owned(Generic[T]):
             self._writes.begin(rm_id, self._discard(rm_id))
 
     def save(self, rm_id: RmId, value: T) -> None:
-        """Store the value as soon as possible, unless it is the last stored one; a failure is logged."""
+        """Store the value as soon as possible, unless it was stored last; a failure is logged."""
         if self._latest.get(rm_id) is not value:
             self._latest[rm_id] = value
             self._writes.begin(rm_id, self._save(rm_id, value))
@@ -224,8 +224,8 @@ class Owned(Generic[T]):
     async def written(self, rm_id: RmId) -> None:
         """Wait, for a bounded time, until the running writes of the RM have ended, successfully or not.
 
-        So an act that is confirmed to an operator survives the server, and reaches the RM's next owner,
-        unless the write has failed, which is logged.
+        So an act that is confirmed to an operator survives the server, and is passed to the RM's next owner;
+        a failed write is logged.
         """
         await self._writes.end(rm_id, timeout=self.documents.patience)
 

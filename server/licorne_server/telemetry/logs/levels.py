@@ -1,7 +1,7 @@
 """Levels of the server's loggers, changed while it runs.
 
 The name of a logger is a part of the server: `core.engine`, `core.http.stream`. The level of a name also
-applies to all loggers below it; that of the most specific name takes precedence (spec § 12.5).
+applies to all loggers below it; the level of the most specific name takes precedence (spec § 12.5).
 
 Operators set levels, and RMs request levels (spec § 2.8). An operator's level overrides all requests. Without
 an operator's level, the most verbose of the RMs' requests and of the server's initial level applies. So no RM
@@ -163,7 +163,7 @@ class LevelProblem(NamedTuple):
 
 
 class Threshold:
-    """Lowest level that a logger writes. Its users share it, so that they see changes at once."""
+    """Lowest level that a logger writes. Its users share it, so that they see changes immediately."""
 
     __slots__ = ("number",)
 
@@ -317,7 +317,7 @@ def number_of(method: str) -> int:
     return _NUMBERS.get(method, logging.ERROR)
 
 
-# One log in the process, so one set of levels.
+# There is one log in the process, so there is one set of levels.
 _levels = Levels()
 
 

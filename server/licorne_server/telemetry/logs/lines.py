@@ -109,7 +109,7 @@ class Limits:
         if now - self._swept < 1.0:
             return
         self._swept = now
-        # The garbage collector may log in the meantime.
+        # A copy, as the garbage collector may log in the meantime.
         self._causes = {
             key: bucket
             for key, bucket in list(self._causes.items())

@@ -25,7 +25,7 @@ HEAD = ("timestamp", "level", "event")
 TRACE = "exception"
 EVENT_WIDTH = 28
 LEVEL_WIDTH = 8
-# Only the time of day, because a reader at a terminal knows the date.
+# Only the time of day is shown, because a reader at a terminal knows the date.
 _CLOCK = slice(11, 23)
 _PLAIN = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:/[]@%+#")
 
@@ -153,7 +153,7 @@ FORMATS = ("auto", "console", "json")
 FLUSH_SECONDS = 2.0
 """Seconds that the process waits for unwritten lines at its end."""
 
-# There is one stderr in the process, so one count.
+# There is one stderr in the process, so there is one count.
 
 
 def dropped() -> Mapping[str, int]:

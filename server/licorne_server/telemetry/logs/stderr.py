@@ -67,7 +67,7 @@ class Writer:
         self._closing = False
         # True while the last written line is incomplete.
         self._torn = False
-        # Reentrant, because the garbage collector may log in the middle of `write`.
+        # The lock is reentrant, because the garbage collector may log in the middle of `write`.
         self._changed = threading.Condition(threading.RLock())
         self._thread = threading.Thread(target=self._run, name="log writer", daemon=True)
 

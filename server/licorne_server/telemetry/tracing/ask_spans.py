@@ -41,7 +41,7 @@ MAX_OF_RM = MAX_FOLLOWED // 2
 """Maximum number of asks of one RM with open spans, so that room is left for other RMs."""
 
 MAX_RESOURCES = 32
-"""Maximum number of resources named in a span: the first by name. An ask may request thousands."""
+"""Maximum number of resources that a span names, the first by name. An ask may request thousands."""
 
 ALLOCATED = "allocated"
 REJECTED = "rejected"
@@ -130,7 +130,7 @@ class AskSpans:
         return context
 
     def _follow(self, rm_id: RmId, ask: Ask, parent: Parent | None) -> None:
-        """Follow an ask, unless it is followed already, or too many asks are."""
+        """Follow an ask, unless it is followed already, or too many asks are followed."""
         of_rm = self.of(rm_id)
         key = (ask.app_id, ask.key)
         if key in of_rm:
@@ -179,7 +179,7 @@ class AskSpans:
         return placed
 
     def released(self, rm_id: RmId, releases: Iterable[ReleaseRequest]) -> None:
-        """End the pending asks of these releases of the RM, which the core has carried out."""
+        """End the spans of the RM's pending asks with these releases, which the core has carried out."""
         for release in releases:
             key = (release.app_id, release.key)
             found = self.of(rm_id).get(key)
@@ -187,11 +187,11 @@ class AskSpans:
                 self._end(rm_id, key, RELEASED, message=release.message)
 
     def gone(self, rm_id: RmId, key: Key) -> None:
-        """End an ask that was removed from the core without an effect."""
+        """End the span of an ask that was removed from the core without an effect."""
         self._end(rm_id, key, GONE)
 
     def forget(self, rm_id: RmId) -> None:
-        """End all asks of an RM that was removed or registers again."""
+        """End the spans of all asks of an RM that was removed or registers again."""
         for key in list(self.of(rm_id)):
             self._end(rm_id, key, UNREGISTERED)
 
@@ -212,7 +212,7 @@ class AskSpans:
     def _end(
         self, rm_id: RmId, key: Key, outcome: str, about: Mapping[str, str] = NO_TAGS, message: str = ""
     ) -> FollowedAsk | None:
-        """End an ask with an outcome and attributes; returns None if it was not followed."""
+        """End the span of an ask with an outcome and attributes; return None if it was not followed."""
         found = self.drop(rm_id, key)
         if found is None:
             return None
@@ -233,7 +233,7 @@ class AskSpans:
         return self._stands(rm_id, ask.partition, ask.app_id, ask.key)
 
     def _ask_checks(self, asked: PredicatesAsked) -> None:
-        """Begin the checks of followed asks; earlier open checks end unanswered."""
+        """Begin the spans of checks of followed asks; spans of earlier open checks end as unanswered."""
         rm_id, of_rm = asked.rm_id, self.of(asked.rm_id)
         for check in asked.checks:
             found = of_rm.get((check.app_id, check.key))
@@ -250,7 +250,7 @@ class AskSpans:
             self._checked.setdefault(rm_id, {})[check.check] = found
 
     def answered(self, rm_id: RmId, checks: Iterable[int]) -> None:
-        """End the checks that the RM has answered, of followed and other asks."""
+        """End the spans of checks that the RM has answered, of followed and other asks."""
         of_rm = self._checked.get(rm_id)
         if of_rm is not None:
             for check in checks:
@@ -259,7 +259,7 @@ class AskSpans:
                     self._end_check(rm_id, found, ANSWERED)
 
     def _end_check(self, rm_id: RmId, found: FollowedAsk, outcome: str) -> None:
-        """End the open check of an ask, if there is one."""
+        """End the span of an ask's open check, if there is one."""
         span, found.check = found.check, None
         if span is not None:
             of_rm = self._checked[rm_id]
@@ -345,7 +345,7 @@ class Looking:
                 changed = self._asks.rm_ids()
                 due = self._clock.now() + LOOK_SECONDS
             spent = await self._look_at(changed)
-            # CPU time of the thread, so that a busy machine does not lengthen the pause.
+            # This is CPU time of the thread, so that a busy machine does not lengthen the pause.
             if spent:
                 await asyncio.sleep(min(MAX_PAUSE, PAUSE_FACTOR * spent))
 

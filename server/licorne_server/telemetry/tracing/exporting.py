@@ -180,7 +180,7 @@ class Exporting:
         if self._thread.is_alive():
             await asyncio.to_thread(self._thread.join, seconds)
         self._abandoned = True
-        # Ends a pause between two attempts.
+        # This ends a pause between two attempts.
         self._exporter.shutdown()
         logging.getLogger(_LIBRARY).removeFilter(self._overheard)
         self._counts.dropped[SHUTDOWN] += len(self._waiting)

@@ -43,7 +43,7 @@ def note_call(metadata: Metadata) -> bool:
     parents = found[TRACEPARENT]
     context = None
     if len(parents) == 1:
-        # Several values are the parts of one list (W3C Trace Context § 3.3.1.1).
+        # Several values of the header are parts of one list (W3C Trace Context § 3.3.1.1).
         context = read_context(parents[0], ",".join(found[TRACESTATE]))
     _current.set(context)
     return context is not None or not parents

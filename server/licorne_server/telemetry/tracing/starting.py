@@ -29,7 +29,7 @@ def tracing_of(
     time_slices: TimeSlices,
     views: Views,
 ) -> "Tracing | None":
-    """Tracing of a server; None if there are no settings for it, and then OpenTelemetry is not loaded."""
+    """Tracing of a server; None without settings for it: then OpenTelemetry is not loaded."""
     if settings is None:
         return None
     from licorne_server.telemetry.tracing.tracing import Tracing

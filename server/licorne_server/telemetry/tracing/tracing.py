@@ -62,7 +62,7 @@ class Tracing:
     ) -> None:
         """Create the traces; `start` begins to send spans and to examine asks.
 
-        `version` is that of the server, an attribute of all spans. Asks are examined in `time_slices`.
+        `version` is the version of the server, an attribute of all spans. Asks are examined in `time_slices`.
         """
         self.counts = TraceCounts()
         self.defects = Defects(_tell_of_defect)

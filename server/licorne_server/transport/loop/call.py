@@ -26,7 +26,7 @@ from licorne_server.transport.loop.metadata import (
 log = structlog.get_logger("core.transport")
 
 TELL_BYTES = 32 * 1024
-"""Number of bytes of consumed messages after which the peer gets credit for them, while others wait."""
+"""Number of bytes of consumed messages after which the peer gets credit for them while more messages wait."""
 
 IN_A_ROW, BYTES_IN_A_ROW = 64, 256 * 1024
 """Number of messages, and of their bytes, that are read in a row before other tasks of the loop run."""
@@ -81,7 +81,7 @@ class Incoming(Prompt):
     """The incoming side of a call: the caller, and the messages still to be read."""
 
     is_over: bool
-    """True once the status of the call was sent, or the caller waits for none."""
+    """True once the status of the call was sent, or the caller no longer waits for a status."""
     _transport: ServerTransport
     _stream: int
     _messages: deque[bytes]
@@ -233,7 +233,7 @@ class Call(Incoming):
     # Notifications of the connection.
 
     def begin(self, find: Callable[[Any], Awaitable[Any]], seconds: float | None) -> asyncio.Task[None]:
-        """Run the handler that `find` returns; it may take `seconds`, or any time with None."""
+        """Run the handler that `find` returns; it may take `seconds`, or any time if that is None."""
         loop = asyncio.get_running_loop()
         self._task = loop.create_task(self._serve(find), name=self.method)
         if seconds is not None:
@@ -259,7 +259,7 @@ class Call(Incoming):
         _wake(self._writer)
 
     def end(self, status: grpc.Status | None) -> None:
-        """End the call from outside, with a status, or without one if its caller has disconnected."""
+        """End the call from outside, with a status, or without a status if its caller has disconnected."""
         if self.is_over:
             return
         # The task is cancelled before the objects for which it waits are notified of the end.
@@ -306,8 +306,8 @@ class Call(Incoming):
     async def _settle(self) -> None:
         """Wait for the first message of a call before refusing it.
 
-        If a call ends while a client of grpc.aio begins to write to it, the client fails with an error of its
-        own, and never receives the status.
+        If a call ends while a client of grpc.aio begins to write to it, the client fails with another error,
+        and never receives the status.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(SETTLE_SECONDS):

@@ -20,7 +20,7 @@ READ_BYTES = 64 * 1024
 """Maximum number of bytes that are read in one round of the loop: hundreds of small messages."""
 
 WRITE_BYTES = 64 * 1024
-"""Maximum number of bytes that are written at once."""
+"""Maximum number of bytes that are written in one piece."""
 
 DROPPED_BYTES = 4 * 1024 * 1024
 """Maximum number of bytes that are received and dropped before the peer closes an ended connection."""
@@ -85,13 +85,13 @@ class Connection(asyncio.BufferedProtocol):
 
     def close(self) -> None:
         """End the connection after sending all queued bytes; the peer then closes it."""
-        # Bytes that waited for room are queued behind the bytes that are taken first.
+        # Bytes that waited for room are queued behind the bytes that are taken first, so this is done twice.
         for _ in range(2):
             self._flush(ends=True)
         self._end()
 
     def abort(self) -> None:
-        """Close the connection at once."""
+        """Close the connection immediately."""
         self._forget()
         if self._transport is not None:
             self._transport.abort()
@@ -165,7 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read_or_not()
 
     def resume_writing(self) -> None:
-        """Read again, because the peer reads, which also shows that it is alive."""
+        """Read again, because the peer reads; this also shows that the peer is alive."""
         self.heard_at = monotonic()
         self._is_paused = False
         self._read_or_not()

@@ -98,7 +98,7 @@ class Unpacking:
     """Decompresses the messages of a call."""
 
     def __init__(self, encoding: str, most: int) -> None:
-        """`encoding` is that of the call's headers; a message may have at most `most` bytes."""
+        """`encoding` is the one in the call's headers; a message may have at most `most` bytes."""
         self._encoding = encoding
         self.most = most
 

@@ -43,7 +43,7 @@ class Rounds:
     def __init__(self) -> None:
         """Start with an unused round."""
         self._left = ROUND_WORK
-        # Waiting connections of unauthenticated peers, and of authenticated ones.
+        # Waiting connections of unauthenticated peers; then, of authenticated peers.
         self._waiting: tuple[RoundRobin[Line, tuple[Line, Worker]], ...] = (RoundRobin(), RoundRobin())
         # True if authenticated peers have the next turn.
         self._is_theirs = True

@@ -96,7 +96,7 @@ class LoopTransport:
         self._looking = loop.create_task(self._look(), name="connections of the transport")
 
     async def stop(self, grace: float | None) -> None:
-        """Accept no more calls, and end all of them after `grace` seconds, or at once with None."""
+        """Accept no more calls, and end all calls after `grace` seconds, or immediately if it is None."""
         self._is_stopping = True
         for listener in self._listeners:
             listener.close()
@@ -181,7 +181,7 @@ class LoopTransport:
         return True
 
     def begin(self, call: Call, seconds: float | None) -> None:
-        """Run a call, which may take `seconds`, or any time with None."""
+        """Run a call, which may take `seconds`, or any time if that is None."""
         if self._is_stopping:
             call.end(STOPPED)
             return
@@ -228,7 +228,7 @@ class LoopTransport:
         return bool(self._tasks) or any(not each.streams.is_idle for each in self._connections)
 
     async def _close(self) -> None:
-        """End all connections; abort those that their peers have not closed after `CLOSE_SECONDS`."""
+        """End all connections; abort connections that their peers have not closed after `CLOSE_SECONDS`."""
         for connection in tuple(self._connections):
             connection.close()
         with suppress(TimeoutError):
@@ -239,7 +239,7 @@ class LoopTransport:
 
 
 class RefusedConnection(asyncio.Protocol):
-    """Protocol of a connection that is closed at once, because there are too many."""
+    """Protocol of a connection that is closed immediately, because there are too many."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Close the connection."""
@@ -270,7 +270,7 @@ class ConnectionLimits:
         silent = now - connection.heard_at
         idle = now - connection.streams.idle_since if connection.streams.is_idle else 0.0
         if connection.ended_at is not None:
-            # The peer should have closed the connection.
+            # The peer should have closed the connection by now.
             if now - connection.ended_at > self._timeout:
                 connection.abort()
         elif not connection.streams.is_greeted:

@@ -34,7 +34,7 @@ class CallRunner(Protocol):
     """Incomplete messages of all connections."""
 
     def begin(self, call: Call, seconds: float | None) -> None:
-        """Run a call, which may take `seconds`, or any time with None."""
+        """Run a call, which may take `seconds`, or any time if that is None."""
         ...
 
 
@@ -46,8 +46,8 @@ class Streams:
     host: str
     """The peer's host, for bounds by host."""
     line: Line
-    """Key of connections that share a turn: those of a host. Connections with a peer that was authenticated,
-    by its certificate or by a caller, take turns separately.
+    """Key of connections that share a turn: the connections of a host. Authenticated peers, by their
+    certificate or by a caller, take turns separately.
     """
     begun: int
     """Number of calls that have begun."""

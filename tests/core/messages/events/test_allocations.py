@@ -171,7 +171,7 @@ def test_a_waiting_application_has_one_event() -> None:
     assert heard(driver, *BOUNDS) == []
 
 
-def test_a_queue_and_a_quota_have_separate_events() -> None:
+def test_limits_of_queue_and_user_have_separate_events() -> None:
     """An application blocked by its queue and by its user's limit has separate events for both."""
     limit = "limits: [{limit: l, users: [ann], maxapplications: 1}]"
     driver = waiting(f"[{{name: a, maxapplications: 1, {limit}}}]")

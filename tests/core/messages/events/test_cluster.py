@@ -147,7 +147,7 @@ def test_a_reload_has_events_of_changed_queues_only() -> None:
 
 
 def test_a_queue_missing_in_a_reload_has_an_event_once_it_is_empty() -> None:
-    """A missing queue has its event when it is cleaned; its parent, now without children, becomes a leaf."""
+    """A queue that is missing in a reload has its event when it is removed; its parent becomes a leaf."""
     driver = started(config("[{name: p, queues: [{name: a}]}]"))
     driver.do(reload(config("[{name: p}]")))
     assert heard(driver) == []

@@ -108,7 +108,7 @@ def test_both_requests_of_a_pair_can_take_each_step(
 
 
 def test_asks_are_ordered_by_priority_then_age_then_arrival() -> None:
-    """Asks are ordered by priority, then by age, then by arrival."""
+    """The place of an ask has its negative priority, its time of creation and its arrival, in this order."""
     late, soon, old, high = (
         Request(ask("app", key, priority=priority, vcore=1), created, arrival).place
         for key, priority, created, arrival in (

@@ -76,7 +76,7 @@ def test_bin_packing_takes_the_fullest_node_first() -> None:
 
 
 @pytest.mark.parametrize("policy", [FAIR, PACKING])
-def test_a_change_without_groups_voids_the_score_of_its_node_only(policy: NodeSortPolicy) -> None:
+def test_in_orders_without_zones_a_change_voids_one_score(policy: NodeSortPolicy) -> None:
     """Under `fair` and `binpacking` a change makes the score of its own node void."""
     book, (n0, _) = nodes_of(policy, "east", "east")
     assert fill(book, n0, vcore=1) == [n0]

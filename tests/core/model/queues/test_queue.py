@@ -25,7 +25,7 @@ maxima = st.none() | sizes.map(max_in_force)
 
 
 def line(*levels: tuple[Resources | None, Resources]) -> Queue:
-    """The leaf of a chain of queues, given from root down as maximum and usage."""
+    """The leaf of a chain of queues; each level, from root down, has this maximum and usage."""
     queue: Queue | None = None
     for depth, (limit, allocated) in enumerate(levels):
         queue = Queue(f"q{depth}", queue, is_leaf=depth == len(levels) - 1, managed=True)
@@ -130,7 +130,7 @@ def test_the_share_is_measured_by_the_guarantee() -> None:
         ({"memory": -5}, {"memory": 10}, []),
     ],
 )
-def test_the_largest_quotient_rules(allocated: Resources, divisors: Resources, expected: list[float]) -> None:
+def test_quotients_are_descending(allocated: Resources, divisors: Resources, expected: list[float]) -> None:
     """Quotients are sorted in descending order; zero by zero is left out, a positive amount by zero is 1."""
     assert quotients(dict(allocated), dict(divisors)) == expected
 
@@ -154,6 +154,6 @@ def test_a_priority_offset_stays_within_int32(inside: int | None, offset: int, e
 
 
 def test_a_fence_has_the_offset_as_its_priority() -> None:
-    """The priority of a fence is its offset, whatever its asks; without asks it has no priority."""
+    """A fence with asks has its offset as priority, whatever the asks are; a fence without asks has none."""
     assert priority(100, priority_fence=True, priority_offset=3) == 3
     assert priority(None, priority_fence=True, priority_offset=3) == NO_PRIORITY

@@ -39,7 +39,7 @@ def test_reload_keeps_common_queues() -> None:
 
 @pytest.mark.row(52)
 def test_a_reload_changes_settings_of_existing_queues() -> None:
-    """Sizes, access and properties are those of the new configuration, also settings that it leaves out."""
+    """Existing queues have the sizes, access and properties of the new configuration; others are reset."""
     tree = tree_of(TWO)
     leaf = queue_at(tree, "root.a")
     follow(
@@ -62,7 +62,7 @@ def test_a_reload_changes_settings_of_existing_queues() -> None:
 
 
 def test_a_reload_keeps_the_size_of_root() -> None:
-    """Root keeps the cluster's size as its maximum, and its number of applications from its creation."""
+    """Root keeps the cluster's size as its maximum, and the maximum of applications from its creation."""
     tree = tree_of("- {name: root, maxapplications: 5, queues: [{name: a, maxapplications: 1}]}")
     tree.root.max = {"memory": 100}
     follow(tree, "- {name: root, maxapplications: 9, queues: [{name: a, maxapplications: 1}]}")
@@ -102,7 +102,7 @@ def test_a_draining_queue_that_is_configured_again_is_active() -> None:
 
 
 def test_a_dynamic_queue_that_is_configured_becomes_managed() -> None:
-    """A dynamic queue that the configuration names has its settings instead of the template's."""
+    """A dynamic queue that the configuration names has the configured settings, not the template's."""
     tree = tree_of("- {name: root, submitacl: '*', childtemplate: {maxapplications: 2}, queues: [{name: a}]}")
     leaf = tree.create(QueuePath("root.users.ann"), ANN)
     enter(leaf)

@@ -64,7 +64,7 @@ def test_dynamic_parents_have_no_settings_of_the_template() -> None:
 
 
 @pytest.mark.row(33, 46)
-def test_zeros_in_a_template() -> None:
+def test_zeros_of_a_template_are_a_maximum_but_no_guarantee() -> None:
     """A maximum of zeros in a template forbids its types, and a guarantee of zeros counts as none."""
     tree = tree_of(
         "- {name: root, submitacl: '*', childtemplate: "
@@ -110,7 +110,7 @@ def test_a_changed_template_applies_to_existing_leaves() -> None:
 
 
 @pytest.mark.row(33, 34)
-def test_zeros_in_a_managed_queue() -> None:
+def test_zeros_of_a_managed_queue_are_a_maximum_but_no_guarantee() -> None:
     """A maximum of zeros in a managed queue forbids its types, and a guarantee of zeros counts as none."""
     tree = tree_of("- {name: a, resources: {max: {memory: 0}, guaranteed: {memory: 0}}}")
     leaf = queue_at(tree, "root.a")

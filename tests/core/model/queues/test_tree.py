@@ -24,7 +24,7 @@ def create(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
 
 
 def refusal(tree: QueueTree, path: str, user: UserGroup = ANN) -> str:
-    """The reason for which the creation of a queue is refused, which must not change the tree."""
+    """The reason why the creation of a queue is refused; the refusal must not change the tree."""
     before = outline(tree)
     with pytest.raises(Rejected) as refused:
         tree.create(QueuePath(path), user)

@@ -61,7 +61,7 @@ def configured_paths(root: QueueConfig) -> set[str]:
 
 
 def follow(tree: QueueTree, root: QueueConfig) -> None:
-    """Reload if there is no problem; then exactly the configured queues are managed and active."""
+    """Reload unless there is a problem, and check that only configured queues are managed and active."""
     before = outline(tree)
     problems = check_reload(tree, root)
     assert outline(tree) == before

@@ -246,7 +246,7 @@ def test_few_heaps_are_filled_at_the_same_time() -> None:
 
 
 def test_a_heap_includes_nodes_added_during_its_filling() -> None:
-    """A heap that is started after the addition of a node has that node."""
+    """A node that is added while a heap is filled is in that heap, and in one that is started later."""
     nodes = Nodes(40, part=8)
     early, late = supply_of(1, ReservableSupply), supply_of(2, ReservableSupply)
     with suppress(StillLooking):
@@ -290,7 +290,7 @@ def test_the_entries_of_all_heaps_are_bounded(bound: str, most: int, monkeypatch
     assert [has_heap(supply) for supply in supplies] == [False, False, True, True]
 
 
-def test_entries_added_from_the_log_count(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_entries_added_from_the_log_count_against_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries that a heap adds from the log of changes count against the bound on entries."""
     monkeypatch.setattr(supply_module, "MAX_ENTRIES", 63)
     nodes = Nodes(20)
@@ -322,7 +322,7 @@ def test_a_new_node_order_voids_every_heap() -> None:
 
 
 def test_the_heap_of_a_short_supply_has_only_changed_nodes() -> None:
-    """The heap of a short supply is filled only from nodes that changed since."""
+    """The heap of a short supply is filled only from nodes that changed since the supply became short."""
     nodes = Nodes(20)
     supply = supply_of(9)
     assert nodes.heaps.first(supply) is None

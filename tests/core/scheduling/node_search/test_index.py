@@ -29,7 +29,7 @@ SHAPES = [
 
 ZONES = Packing((("zone",), ("zone", "rack")), ("gpu", "vcore"))
 ORDERS = [(kind, None) for kind in NodeSortType] + [(NodeSortType.AUTO, ZONES)]
-"""Types of node orders, and what `auto` packs."""
+"""Types of node orders, and for `auto` how nodes are packed (None: not at all)."""
 
 
 def policy_of(kind: NodeSortType) -> NodeSortPolicy:

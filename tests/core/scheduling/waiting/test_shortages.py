@@ -72,7 +72,7 @@ def test_a_waiting_ask_examines_a_bounded_number_of_released_nodes(leaf: Queue, 
 
 
 def test_an_ask_that_missed_a_released_node_searches_again(leaf: Queue) -> None:
-    """An ask that did not examine a released node before it was dropped searches again."""
+    """An ask searches again if a released node was dropped before the ask examined it."""
     known = ReservedNodeWaits()
     first = waits(known, leaf, 2)
     numbers = count()

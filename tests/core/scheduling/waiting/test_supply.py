@@ -48,7 +48,7 @@ def test_a_short_supply_lets_no_ask_through() -> None:
 
 
 def test_a_node_that_could_help_opens_the_node_pool() -> None:
-    """A changed node opens a short pool only if it is large enough for a waiting ask."""
+    """A changed node opens a short pool only if the node is large enough for a waiting ask."""
     supply = run_short()
     pool = supply.nodes
     roomy, other, full = node_of(0, vcore=5), node_of(1, vcore=5), node_of(2, vcore=2)
@@ -67,7 +67,7 @@ def test_no_node_is_recorded_while_no_supply_is_short() -> None:
 
 
 def test_a_changed_node_without_room_lets_no_ask_through() -> None:
-    """Changed nodes let asks through only as long as one has enough room."""
+    """Changed nodes let asks through only as long as one of the nodes has enough room."""
     supply = run_short()
     pool = supply.nodes
     first, second = node_of(0, vcore=5), node_of(1, vcore=5)
@@ -87,7 +87,7 @@ def test_a_changed_node_without_room_lets_no_ask_through() -> None:
 
 
 def test_a_node_large_enough_for_the_smallest_waiting_ask_is_recorded() -> None:
-    """A node opens a pool if it is large enough for the smallest of the short supplies."""
+    """A node opens a pool if the node is large enough for the smallest of the short supplies."""
     large = run_short()
     pool = large.nodes
     small = Supply(AskClass.of({"vcore": 2}).shape, pool)
@@ -167,7 +167,7 @@ def test_a_drained_node_opens_only_the_pool_of_asks_that_require_it() -> None:
 
 
 def test_a_full_node_may_be_reserved() -> None:
-    """A node may be reserved unless it is drained, reserved already or too small (spec § 8.5)."""
+    """A node may be reserved unless it is drained, reserved, too small or refused by the RM (spec § 8.5)."""
     supply = ReservableSupply(CLASSES[0], NodePool(ReservableSupply.amounts))
     node = node_of(0, vcore=5)
     book_on_node((("vcore", 5),), node)
@@ -187,7 +187,7 @@ def test_a_full_node_may_be_reserved() -> None:
     assert not supply.takes(node)
 
 
-def test_a_required_node_may_be_reserved_whatever_it_has() -> None:
+def test_a_required_node_may_be_reserved_whatever_its_amounts() -> None:
     """For an ask that requires a node only this node may be reserved, whatever its amounts (spec § 8.7)."""
     supply = ReservableSupply(CLASSES[4], NodePool(ReservableSupply.amounts))
     node = node_of(1, vcore=1)

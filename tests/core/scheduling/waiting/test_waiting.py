@@ -91,7 +91,7 @@ def _let(world: World, blocker: Blocker, room: dict[int, int], opened: set[int])
 
 
 COSTS = [0, waiting.HEAD_COST, 1000]
-"""Costs in ascending order: with the lowest a pass asks open blockers, with the highest each item."""
+"""Values of `HEAD_COST`: with the lowest a pass compares open blockers, with the highest each item."""
 
 
 @given(st.lists(st.lists(ops, max_size=25), max_size=4), st.sampled_from(COSTS))
@@ -154,7 +154,7 @@ def test_only_the_first_waiting_item_is_woken() -> None:
 
 
 @pytest.mark.parametrize("cost", COSTS)
-def test_an_item_let_through_during_a_pass_has_its_place(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_items_let_through_during_a_pass_are_in_order(cost: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Items are in order even if another blocker opens, or a key decreases, during the pass."""
     monkeypatch.setattr(waiting, "HEAD_COST", cost)
     world = World()
@@ -204,7 +204,7 @@ def test_an_open_blocker_without_suitable_items_is_shut() -> None:
 
 
 def test_an_item_waits_only_for_its_latest_blocker() -> None:
-    """If an item is parked twice, its first blocker drops the item, and is removed if it has no other."""
+    """An item that is parked twice leaves its first blocker, which is removed if it has no other item."""
     world = World()
     world.waiting.park(world.groups[0], world.limit(0))
     world.waiting.park(world.groups[0], world.limit(1))
@@ -290,7 +290,7 @@ def test_asks_of_one_class_have_one_group() -> None:
 
 
 def _pass(world: World) -> list[Parked]:
-    """Process every item that a pass examines, and return these; each uses room of its blocker."""
+    """Process all items that a pass examines, each of which uses room of its blocker; return the items."""
     blockers = {item: item.blocker for item in world.items}
 
     def try_item(item: Parked) -> bool:

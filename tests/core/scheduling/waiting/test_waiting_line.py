@@ -113,7 +113,7 @@ def test_a_line_is_right_after_a_pause(every: int) -> None:
             assert item_of(line, ranking) == item
 
 
-def test_an_application_remains_in_a_line_for_an_item_in_it() -> None:
+def test_an_application_remains_in_a_line_while_an_item_in_it_waits() -> None:
     """An item that was added twice remains in the line until it is removed twice."""
     ranking: Ranking[str] = Ranking()
     ranking.put("app", (1,))
@@ -154,7 +154,7 @@ sized = st.lists(
 
 @pytest.mark.pure
 @given(sized, st.sampled_from([2, 64]))
-def test_the_first_fitting_item_is_that_of_a_full_scan(
+def test_a_line_and_a_full_scan_find_the_same_first_item(
     history: list[tuple[str, int, int, int]], chunk: int
 ) -> None:
     """After any history, a line and a full scan find the same first fitting item, also before a limit."""
@@ -213,7 +213,7 @@ def test_few_of_many_sizes_are_compared() -> None:
 
 @pytest.mark.pure
 def test_a_waiting_line_drops_removed_items() -> None:
-    """After any number of additions and removals, the memory of a line is that of its items."""
+    """After any number of additions and removals, a line uses only the memory of its present items."""
     ranking: Ranking[int] = Ranking()
     owner = Sizes()
     line = WaitingLine(ranking, owner)

@@ -215,7 +215,7 @@ def test_a_refused_replacement_is_tried_again_when_the_node_changes() -> None:
 
 
 def test_an_ask_that_the_rm_could_not_run_waits_behind_others_of_its_class() -> None:
-    """Other asks of its class use the room first; it is placed after its back-off of a second."""
+    """An ask that failed at the RM lets others of its class use the room, and is placed after a second."""
     core = started(
         config("[{name: a}]"),
         nodes(node("n", vcore=1)),

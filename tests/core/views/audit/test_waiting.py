@@ -146,7 +146,7 @@ def test_an_item_that_could_be_served_is_a_fault_only_when_idle(core: Driver) ->
 
 
 def test_the_check_of_the_books_includes_waiting_items(core: Driver) -> None:
-    """The check of the books includes the check of waiting items."""
+    """`check_invariants` detects a blocker without items."""
     partition = core.partition
     partition.wakeups.blockers.get(RunningLimit, partition.tree.root)
     with pytest.raises(InvariantBroken, match="W3: "):

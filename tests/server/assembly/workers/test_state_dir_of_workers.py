@@ -24,7 +24,7 @@ from support.server.server_process import PROGRAM, ServerProcess
 from support.server.settings_file import settings_file
 
 pytestmark = pytest.mark.timeout(1200)
-"""Each test starts several servers of several processes, and a machine may be slow."""
+"""Each test starts several servers of several processes, which a slow machine needs time for."""
 
 BUDGETS = "budgets: [{name: company, limit: {vcore: 300m}, members: [{rm: '*'}]}]"
 AT_ONCE = settings_file(server={"drain": 0})

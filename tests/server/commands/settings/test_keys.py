@@ -84,7 +84,7 @@ VALUES: dict[str, tuple[Any, str]] = {
     "telemetry.trace_sample": (1, "1"),
     "telemetry.metrics_queue_names": (False, "false"),
 }
-"""A value of each key that is not its default, in the file and in a variable."""
+"""A value of each key other than its default, in the file and in a variable."""
 
 PAIRS = {
     "server.tls_cert": "server.tls_key",
@@ -94,7 +94,7 @@ PAIRS = {
     "coordination.user": "coordination.password_file",
     "coordination.password_file": "coordination.user",
 }
-"""Keys that are needed together."""
+"""Keys that have to be set together."""
 BESIDE = {
     "server.tls_client_ca": ("server.tls_cert", "server.tls_key"),
     "telemetry.trace_sample": ("telemetry.otlp_endpoint",),
@@ -104,10 +104,10 @@ BESIDE = {
         if path.startswith("coordination.") and path != STORE[0]
     },
 }
-"""Keys that another one needs."""
+"""Keys that need other keys."""
 
 OF_THE_PROCESS = ("server.workers", "telemetry.log_level", "telemetry.log_format")
-"""Keys that are no setting of a server, but of the process around it."""
+"""Keys of the process that are no settings of a server."""
 
 SECONDS = "expected a number of seconds"
 REFUSED: dict[str, tuple[str, list[Any]]] = {
@@ -166,7 +166,7 @@ REFUSED: dict[str, tuple[str, list[Any]]] = {
     ),
     "telemetry.trace_sample": ("expected a number from 0 to 1", [1.5, -0.1, float("nan")]),
 }
-"""Values that a key may not have, and what it says then. Keys of the same kind say the same."""
+"""Invalid values of keys, with the error. Keys of one kind have the same errors."""
 
 STORES = {
     **dict.fromkeys(
@@ -207,7 +207,7 @@ TOGETHER = [
         "scheduling.ask_backoff_max must not be below scheduling.ask_backoff, 61: 60",
     ),
 ]
-"""Keys of one table that do not go together."""
+"""Keys of one table that exclude each other."""
 
 
 @pytest.fixture(autouse=True)

@@ -42,7 +42,7 @@ def write(folder: Path, data: bytes, name: str = "000001-0001.ljr") -> Path:
 
 
 @pytest.mark.slow
-def test_cut_anywhere(tmp_path: Path) -> None:
+def test_a_journal_cut_anywhere_is_read_up_to_the_cut(tmp_path: Path) -> None:
     """A journal cut at any byte has all records before the cut, and reports its place."""
     data, ends = HEAD, [len(HEAD)]
     for block in BLOCKS:
@@ -67,7 +67,7 @@ def test_cut_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_damage_anywhere(tmp_path: Path) -> None:
+def test_a_changed_byte_anywhere_is_detected(tmp_path: Path) -> None:
     """A changed byte is detected: the records before it are correct, and none after it is read."""
     data = HEAD + b"".join(map(framed, BLOCKS))
     expected = [HEADER, *(record for block in BLOCKS for record in records(block))]

@@ -283,7 +283,7 @@ def heading_with(entries: list[str], **columns: list[str]) -> Entries:
     return Entries(msgspec.msgpack.encode(written))
 
 
-def test_fields_of_other_versions() -> None:
+def test_fields_unknown_to_the_writer_get_defaults() -> None:
     """A field that the writer did not have gets its default; the others are in the writer's order."""
     entries = heading_with(["SetHold", "Tick"], SetHold=["on", "rm_id", "hold"], Tick=[])
     block = msgspec.msgpack.encode([[1, 2.0], [0, 3.0, True, "rm-1", "internal error"]])
@@ -306,7 +306,7 @@ def test_fields_of_other_versions() -> None:
         ([], {}, "it names no command, or one twice"),
     ],
 )
-def test_headers_that_cannot_be_read(entries: list[str], columns: dict[str, list[str]], reason: str) -> None:
+def test_unknown_headers_are_refused(entries: list[str], columns: dict[str, list[str]], reason: str) -> None:
     """A header with contents unknown to this version is refused, and the reason names them."""
     with pytest.raises(Unreadable, match=reason):
         heading_with(entries, **columns)
@@ -328,7 +328,7 @@ def test_headers_that_cannot_be_read(entries: list[str], columns: dict[str, list
     ],
     ids=repr,
 )
-def test_blocks_that_cannot_be_read(block: bytes) -> None:
+def test_damaged_blocks_are_refused(block: bytes) -> None:
     """A block that is cut, nested without end, or lacks a part of a command is refused."""
     entries = heading_with(["SetHold"], SetHold=["rm_id", "hold"])
     with pytest.raises(Unreadable):

@@ -240,7 +240,7 @@ def test_full_disk_stops_the_journal(tmp_path: Path, full_disk: Callable[[int], 
     goes_on(journal)
 
 
-def test_directory_that_is_gone_stops_the_journal(tmp_path: Path) -> None:
+def test_removed_directory_stops_the_journal(tmp_path: Path) -> None:
     """A directory that was removed is not created again."""
     journal = begin(tmp_path / "journal")
     shutil.rmtree(tmp_path / "journal")

@@ -28,9 +28,9 @@ TEXTS = [
     ("nav-strong", "nav-current"),
     ("nav-ink", "nav-current"),
 ]
-"""Each text with a ground on which it stands somewhere."""
+"""Each colour of texts with a background that it has somewhere."""
 MARKS = [(mark, ground) for mark in ("used", "asked", "mark", "edge", "lamp") for ground in ("panel", "bg")]
-"""Each shape that says something with a ground behind it."""
+"""Each colour of meaningful shapes with its background."""
 THEMES = ("light", "dark")
 
 

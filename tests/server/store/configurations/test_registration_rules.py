@@ -34,8 +34,8 @@ STEPS = {
     "a text after the default applied": ("A +B + A", (A, 4, SAID)),
     "a refused text is not said": ("A +B ! A", (B, 2, "operator")),
 }
-"""Each letter registers with a text, ``-`` with none, ``!`` with a refused one; ``+`` applies the
-text behind it or the default, ``<`` rolls back."""
+"""Each letter registers with a text, ``-`` with none, ``!`` with a refused one; ``+`` applies the text after
+it or the default, ``<`` rolls back."""
 
 
 @pytest.mark.parametrize(("steps", "expected"), STEPS.values(), ids=STEPS)

@@ -38,7 +38,7 @@ pytestmark = pytest.mark.needs("etcd")
 A, B = member("a"), member("b")
 
 HASTY = 0.5
-"""Seconds of a try where a server does not answer, so that the test goes on."""
+"""Seconds of a try at a server that does not answer."""
 
 
 @pytest.fixture(scope="module")

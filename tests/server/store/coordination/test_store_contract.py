@@ -40,7 +40,7 @@ ODD = (
     "-a-",
     "a.b_c",
 )
-"""Ids and keys that a backend must escape, or that differ by little."""
+"""Ids and keys that a backend must escape, or that differ only slightly."""
 
 
 async def test_a_member_is_published_completely(store: Store, other: Store) -> None:
@@ -153,7 +153,7 @@ async def test_a_claim_upon_a_missing_record_is_refused(store: Store) -> None:
 
 
 @pytest.mark.parametrize("end", ["leave", "evict"])
-async def test_an_rm_of_a_member_that_is_gone_is_claimed(store: Store, other: Store, end: str) -> None:
+async def test_an_rm_of_an_ended_member_is_claimed(store: Store, other: Store, end: str) -> None:
     """The record outlives its owner, and the next epoch is higher."""
     await store.join(A)
     await other.join(B)

@@ -22,11 +22,11 @@ pytestmark = pytest.mark.needs("etcd")
 
 PREFIX = "upgrade"
 OLD, NEW, FOREIGN = (1,), (1, 2), (9,)
-"""Protocols between members: of this version, of the next one, and of one that shares none."""
+"""Protocols between members: of this version, of the next one, and of a version without a common one."""
 BUSY = 20
-"""Allocations and asks of an RM, at most."""
+"""The maximum of allocations and asks of an RM."""
 PACE = 0.05
-"""Seconds between two looks of an RM at what it could ask."""
+"""Seconds between two steps of an RM."""
 MOST_RMS = 40
 
 

@@ -20,7 +20,7 @@ BACKENDS = (
     "kubernetes",
     pytest.param("cluster", marks=pytest.mark.kube),
 )
-"""Backends that keep the contract. For each there is a fixture `NAME_backend`."""
+"""Backends under the contract. Each has a fixture `NAME_backend`."""
 
 
 class Opening(Protocol):

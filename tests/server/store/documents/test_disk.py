@@ -21,7 +21,7 @@ NAMES = ("rm", "..", "a/../../b", "é" * 128, "A", "a", "x" * 128, "x" * 127 + "
 SECRET = b"discarded"
 
 Opened = Callable[[], tuple[Disk, dict[str, Document]]]
-"""Opens the directory as another process would, after the former one has left it."""
+"""Opens the directory like another process, after the previous one has closed it."""
 
 
 def one(value: bytes, revision: int = 1) -> Document:

@@ -62,7 +62,7 @@ def waiting_sizes(size: int, work: int) -> World:
     """
     count = min(RELEASES, work)
     world = World(config([leaf()]))
-    # Half an ask's resources remain free, so that nodes block the asks and not the maximum of root.
+    # Half an ask's resources remain free, so that nodes block the asks, not the maximum of root.
     world.add_nodes(count, {"vcore": ROOM * 3 // 2, "memory": ROOM * MI})
     world.add_applications([application("app")])
     world.take(asks_of(["app"], count, [AskClass.of({"vcore": ROOM, "memory": MI})]))
@@ -161,13 +161,13 @@ def reservations(size: int, work: int) -> World:
 
 
 MEMBERS = 10
-"""Members of each gang while the number of gangs grows; number of gangs while their size grows."""
+"""Number of members of each gang while the number of gangs grows; number of gangs while their size grows."""
 
 FEW_NODES = 10
 
 
 def predicate_classes(size: int, work: int) -> World:
-    """Asks of many predicate classes; the RM accepts every node at once."""
+    """Asks of many predicate classes; the RM accepts every node immediately."""
     world = World(config([leaf()]), predicates=PredicatePolicy())
     world.hear = accepting
     world.add_nodes()

@@ -142,7 +142,7 @@ async def members_of(
             rm = await stack.enter_async_context(
                 joined(target, scenario, f"rm-{number:03}", config=CONFIG, nodes=workload.nodes(room))
             )
-            # Set only now, so that progress does not show the steps of each RM.
+            # It is set only now, so that progress does not show the steps of each RM.
             rm.progress = progress
             rm.progress.advance()
             return CrowdRm(rm, workload.asks(scenario))

@@ -147,7 +147,7 @@ Acting = Callable[[Peer], Awaitable[None]]
 
 
 async def connected(site: Site, rounds: int, act: Acting) -> None:
-    """Act on `rounds` connections, one after another; one that the server closes counts as a refusal."""
+    """Act on `rounds` connections, one after another; each that the server closes is a refusal."""
     host, _, port = site.target.rpartition(":")
     for _ in range(rounds):
         reader, writer = await asyncio.open_connection(host, int(port))

@@ -1,4 +1,4 @@
-"""Latency of single asks: of one RM beside an attack, and of many RMs, alone and beside a flood."""
+"""Latency of single asks: of one RM during an attack, and of many RMs, without and during a flood."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ WARM_UP, WARM_UP_OF_MANY = 20, 2
 COUNTS = (1, 10, 100, 250, 500)
 FLOOD_PODS = 100_000
 MOST_RATIO, ENOUGH_P99_MS, MOST_WAIT_MS = 3.0, 25.0, 50.0
-"""The target beside an attack: 99th percentile as a ratio to that without attack, or in ms; and maximum."""
+"""The target beside an attack: 99th percentile in ms or as a ratio to that without attack; and maximum."""
 FEW_RMS, MOST_P99_MS = 100, 10.0
 """The target up to this number of RMs: maximum 99th percentile beside a flood."""
 MOST_P99_MS_OF_MANY = 250.0
@@ -87,7 +87,7 @@ def crowds(counts: Iterable[int], setting: Setting) -> Iterator[TargetLine]:
 
 
 async def beside(setting: Setting, attack: str) -> Run:
-    """Measure one RM alone and beside an attack, with a fresh server; returns the measures by name.
+    """Measure one RM without and during an attack, with a fresh server; returns the measures by name.
 
     Raises BenchError for a failure or a timeout, and ServerFailed if the server ends.
     """
@@ -133,7 +133,7 @@ async def many(setting: Setting, rms: int) -> Run:
         limited(LIMIT_SECONDS, 4 * setting.seconds, f"{rms} RMs: not done after"),
         running_server(program=HERE.server(setting.profile)) as server,
         flooding(server.target, "flood", flood_shape(setting.percent)) as flood,
-        # The asks of all RMs must fit on the nodes of one, which sends all of them in one phase.
+        # The asks of all RMs must fit on the nodes of one RM, which sends all of them in one phase.
         joined_crowd(
             setting.program,
             server.target,

@@ -59,7 +59,7 @@ def si_messages(site: Site) -> list[tuple[str, bytes]]:
     some = min(ITEM_OF_MANY, item)
     name = nested(3, RM.encode())
     return [
-        # An allocation with unknown fields; several of them.
+        # An allocation with unknown fields; several such allocations.
         (UPDATE_ALLOCATION, name + nested(4, zeros(7, item))),
         (UPDATE_ALLOCATION, name + filled(nested(4, zeros(7, some)), whole)),
         # Empty allocations: too many, then as many as allowed; releases.

@@ -158,7 +158,7 @@ async def measured(
 ) -> Found:
     """Run the load; returns its figures, and those of CPU and calls."""
     plane = bench.plane
-    # Exclude the start of the scheduler, which lists all objects.
+    # This excludes the start of the scheduler, which lists all objects.
     await asyncio.sleep(TAIL_SECONDS)
     metrics = await plane.api.text("/metrics")
     before = spent(plane, scheduler)

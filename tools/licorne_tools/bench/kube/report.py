@@ -103,7 +103,7 @@ def is_told(measure: str, results: Mapping[Line, Results]) -> bool:
 
 
 def headers(results: Results) -> list[str]:
-    """The schedulers; each that has a ratio is followed by it."""
+    """The schedulers; a scheduler with a ratio is followed by the ratio."""
     return [name for kind in results for name in (NAMES[kind], *["ratio"][: has_ratio(results, kind)])]
 
 

@@ -11,25 +11,25 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// figures are what a load prints. Latencies are from the creation of a pod to its binding, both as this
-// process learns of them: by the answer to its own request, or by its watch if that is earlier.
+// figures has the results of a load. Latencies are from the creation of a pod to its binding, both as observed by
+// this process: in the answer to its own request, or in its watch if that is earlier.
 type figures struct {
 	Pods     int `json:"pods"`
 	Created  int `json:"created"`
 	NotBound int `json:"not_bound"`
-	// CreatedSeconds and BoundSeconds are until the last pod was, from the start on.
+	// CreatedSeconds and BoundSeconds are the times from the start until the last pod was created or bound.
 	CreatedSeconds float64 `json:"created_seconds"`
 	BoundSeconds   float64 `json:"bound_seconds"`
 	P50            float64 `json:"latency_p50_ms"`
 	P99            float64 `json:"latency_p99_ms"`
 	Max            float64 `json:"latency_max_ms"`
-	// CPU is that of this process, in seconds.
+	// CPU is the CPU time of this process, in seconds.
 	CPU float64 `json:"load_cpu_seconds"`
-	// Calls are the requests of this process, by verb and resource as in the API server's metrics.
+	// Calls has the number of requests of this process, by verb and resource as in the API server's metrics.
 	Calls map[string]int `json:"calls"`
 }
 
-// times are those of a pod; a zero time is one that has not come.
+// times has the times of a pod; zero for an event that has not occurred.
 type times struct{ created, bound time.Time }
 
 // ledger has the times of all pods by name.
@@ -45,7 +45,7 @@ func newLedger(start time.Time) *ledger {
 	return &ledger{start: start, pods: map[string]times{}}
 }
 
-// created notes a pod; only the first time counts.
+// created records the creation of a pod; only the first time counts.
 func (l *ledger) created(name string, now time.Time) {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -54,7 +54,7 @@ func (l *ledger) created(name string, now time.Time) {
 	}
 }
 
-// changed notes what a watch tells of a pod, and is true if it tells for the first time that it is bound.
+// changed records a watch event of a pod; it returns true if the pod is bound for the first time.
 func (l *ledger) changed(pod *corev1.Pod, now time.Time) bool {
 	l.created(pod.Name, now)
 	if pod.Spec.NodeName == "" {
@@ -78,7 +78,7 @@ func (l *ledger) boundPods() int {
 	return l.bounds
 }
 
-// figures are those of so many wanted pods.
+// figures returns the figures of a load of so many pods.
 func (l *ledger) figures(wanted int) figures {
 	l.lock.Lock()
 	defer l.lock.Unlock()
@@ -118,7 +118,7 @@ func later(one, other time.Time) time.Time {
 	return one
 }
 
-// percentile is in milliseconds, of sorted waits: the least one that so many percent do not exceed.
+// percentile returns a percentile of sorted waits in milliseconds: the least wait that so many percent do not exceed.
 func percentile(sorted []time.Duration, percent int) float64 {
 	if len(sorted) == 0 {
 		return 0
@@ -133,7 +133,7 @@ type calls struct {
 	counts map[string]int
 }
 
-// over counts the requests that go on to another round tripper.
+// over returns a round tripper that counts requests and passes them to next.
 func (c *calls) over(next http.RoundTripper) http.RoundTripper {
 	return counting{c, next}
 }
@@ -149,13 +149,13 @@ type counting struct {
 	next  http.RoundTripper
 }
 
-// RoundTrip is that of the next one.
+// RoundTrip counts the request, and passes it to the next round tripper.
 func (c counting) RoundTrip(request *http.Request) (*http.Response, error) {
 	verb := request.Method
 	if request.URL.Query().Has("watch") {
 		verb = "WATCH"
 	}
-	// Nothing here has a name in its path, so the last part is the resource.
+	// No path here has the name of an object, so its last part is the resource.
 	name := verb + " " + path.Base(request.URL.Path)
 	c.calls.lock.Lock()
 	if c.calls.counts == nil {

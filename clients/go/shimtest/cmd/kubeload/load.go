@@ -15,11 +15,11 @@ import (
 
 const (
 	namespace = corev1.NamespaceDefault
-	// atOnce is how many creations wait for the API server at a time.
+	// atOnce is the maximum number of concurrent creations.
 	atOnce = 64
 )
 
-// load is what is wanted; see the flags.
+// load has the values of the flags.
 type load struct {
 	name, scheduler, shape              string
 	pods, applications, replicas, zones int
@@ -44,7 +44,7 @@ func (l *load) check() error {
 	return nil
 }
 
-// place creates all pods, and follows them until they are bound, or no other pod is for the time of its patience.
+// place creates all pods, and watches them until all are bound, or until none was bound for the time of its patience.
 func (l *load) place(ctx context.Context, client kubernetes.Interface) (figures, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -64,7 +64,7 @@ func (l *load) place(ctx context.Context, client kubernetes.Interface) (figures,
 	return seen.figures(l.pods), nil
 }
 
-// create makes all pods, or all Deployments, at the wanted pace.
+// create creates all pods, or all Deployments, at the requested pace.
 func (l *load) create(ctx context.Context, client kubernetes.Interface, seen *ledger) error {
 	number, size, one := l.pods, 1, l.createPod
 	if shapes[l.shape].controlled {
@@ -94,7 +94,7 @@ func (l *load) create(ctx context.Context, client kubernetes.Interface, seen *le
 	}
 }
 
-// pace hands out the numbers of what is created, each with so many pods, and none before its time.
+// pace sends the number of each object to create, which has so many pods, when its time has come.
 func (l *load) pace(number, size int, start time.Time, wanted chan<- int, failed <-chan error) error {
 	for each := range number {
 		if l.rate > 0 {
@@ -125,7 +125,7 @@ func (l *load) createDeployment(ctx context.Context, client kubernetes.Interface
 	return nil
 }
 
-// watch has the changes of this load's pods from that version on, or of all that are there and later ones.
+// watch watches this load's pods from a version on; with an empty version, from all existing pods on.
 func (l *load) watch(ctx context.Context, client kubernetes.Interface, version string) (watch.Interface, error) {
 	wanted := metav1.ListOptions{LabelSelector: loadLabel + "=" + l.name, ResourceVersion: version}
 	changes, err := client.CoreV1().Pods(namespace).Watch(ctx, wanted)
@@ -135,8 +135,8 @@ func (l *load) watch(ctx context.Context, client kubernetes.Interface, version s
 	return changes, nil
 }
 
-// follow reads changes until all pods are bound, or until its patience is at an end. A watch that the API server
-// ends, as it does with those that read slowly, goes on where it was.
+// follow reads changes until all pods are bound, or until its patience has passed. If the API server ends the watch,
+// as for slow readers, it continues there with a new watch.
 func (l *load) follow(ctx context.Context, client kubernetes.Interface, changes watch.Interface, seen *ledger) error {
 	defer func() { changes.Stop() }()
 	patience := time.NewTimer(l.patience)

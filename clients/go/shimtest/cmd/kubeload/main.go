@@ -1,6 +1,6 @@
-// Command kubeload is the load of `licorne bench kube`: it creates pods in the namespace "default" of a
-// Kubernetes, watches them being bound, and prints its figures as a JSON object on one line. It deletes
-// nothing. A creation that the API server refuses ends it with an error.
+// Command kubeload is the load of `licorne bench kube`: it creates pods in the namespace "default" of a Kubernetes
+// cluster, watches until they are bound, and prints its figures as a JSON object on one line. It deletes nothing. If
+// the API server refuses a creation, the command ends with an error.
 package main
 
 import (
@@ -46,7 +46,7 @@ func run(kubeconfig string, wanted load) error {
 	if err != nil {
 		return fmt.Errorf("the kubeconfig cannot be used: %w", err)
 	}
-	// Protobuf costs both sides the least, and the API server has it ready for its other watchers.
+	// Protobuf is cheapest for both sides, and the API server has already encoded it for other watchers.
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf
 	config.QPS = -1

@@ -18,15 +18,15 @@ const (
 
 var priorities = []string{"bench-low", "bench-middle", "bench-high"}
 
-// shape is what pods look like, and who makes them.
+// shape is a kind of pods: how they are created, and their spec.
 type shape struct {
-	// controlled pods are made by Deployments, others by the load itself.
+	// controlled is true if Deployments create the pods, false if the load itself does.
 	controlled bool
-	// dress adds what tells the shape from plain pods.
+	// dress adds the properties that distinguish the shape from plain pods; nil for none.
 	dress func(l *load, group int, spec *corev1.PodSpec)
 }
 
-// shapes by name. Nodes and priority classes as they need them are made by the bench.
+// shapes has the shapes by name. The benchmark creates the nodes and priority classes that they need.
 var shapes = map[string]shape{
 	"pods":          {},
 	"deployments":   {controlled: true},
@@ -53,14 +53,14 @@ func inZone(l *load, group int, spec *corev1.PodSpec) {
 	}}
 }
 
-// together has the pods of a group in the zone of the first of them.
+// together places the pods of a group in the zone of the group's first pod.
 func together(l *load, group int, spec *corev1.PodSpec) {
 	spec.Affinity = &corev1.Affinity{PodAffinity: &corev1.PodAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: l.ofGroup(group, corev1.LabelTopologyZone),
 	}}
 }
 
-// apart has each pod of a group on a node of its own.
+// apart places each pod of a group on a different node.
 func apart(l *load, group int, spec *corev1.PodSpec) {
 	spec.Affinity = &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: l.ofGroup(group, corev1.LabelHostname),
@@ -80,7 +80,7 @@ func (l *load) selected(group int) map[string]string {
 	return map[string]string{loadLabel: l.name, groupLabel: strconv.Itoa(group)}
 }
 
-// template is a pod of a group; groups are spread over the applications.
+// template returns the template of the pods of a group; groups are spread over the applications.
 func (l *load) template(group int) corev1.PodTemplateSpec {
 	labels := l.selected(group)
 	labels["applicationId"] = fmt.Sprintf("%s-%d", l.name, group%l.applications)
@@ -108,14 +108,14 @@ func (l *load) template(group int) corev1.PodTemplateSpec {
 	return made
 }
 
-// pod is the pod of that number, which nobody controls.
+// pod returns the pod with this number, without a controller.
 func (l *load) pod(number int) *corev1.Pod {
 	made := l.template(number % l.applications)
 	made.Name = fmt.Sprintf("%s-%05d", l.name, number)
 	return &corev1.Pod{ObjectMeta: made.ObjectMeta, Spec: made.Spec}
 }
 
-// deployment is that of a group: the last one has what is left.
+// deployment returns the Deployment of a group; the last group has the remaining pods.
 func (l *load) deployment(group int) *appsv1.Deployment {
 	replicas := int32(min(l.replicas, l.pods-group*l.replicas))
 	return &appsv1.Deployment{

@@ -1,14 +1,14 @@
-// Command licorne-k8shim is the published Kubernetes shim with Licorne as its scheduler core. It takes
-// the place of the scheduler's binary in a cluster: the configuration, the flags in the environment and
-// the permissions are those of the shim.
+// Command licorne-k8shim is the published Kubernetes shim with Licorne as its scheduler core. It replaces the
+// scheduler's binary in a cluster: configuration, environment variables and permissions are those of the
+// shim.
 //
 // LICORNE_TARGET is host:port of the server, or of several members, separated by commas; it is
-// 127.0.0.1:7070 if it is not set. LICORNE_CA, LICORNE_CERT and LICORNE_KEY are files of TLS: the authority
-// that the server's certificate is checked by, and the shim's own certificate and key, which are read for
-// every connection. LICORNE_CA may be set alone. Without any of them the connection is plain text.
-// LICORNE_JOIN_WINDOW is how long items wait for others under load, 2ms if it is not set; 0 sends everything
-// at once. LICORNE_EVENTS is all to have every Kubernetes event of the shim posted as it comes; otherwise
-// those on a pod's way to its node are joined into one, and posted behind binds.
+// 127.0.0.1:7070 if it is not set. LICORNE_CA, LICORNE_CERT and LICORNE_KEY are files for TLS: the authority
+// that verifies the server's certificate, and the shim's own certificate and key, which are read for every
+// connection. LICORNE_CA may be set without the others. If none is set, the connection is without TLS.
+// LICORNE_JOIN_WINDOW is how long items wait for others under load, 2ms if it is not set; with 0 no item
+// waits. LICORNE_EVENTS=all posts every Kubernetes event of the shim at once; otherwise the events of a pod
+// until it is bound are joined into one, and posted after binds.
 package main
 
 import (
@@ -40,7 +40,7 @@ func main() {
 	}
 }
 
-// run ends with a signal, or with an error when the session with the server has ended for good.
+// run returns after a signal, or with an error when the session with the server has ended permanently.
 func run() error {
 	predicates.EnableOptionalKubernetesFeatureGates()
 	configMaps, err := client.LoadBootstrapConfigMaps()
@@ -102,7 +102,7 @@ func run() error {
 	}
 }
 
-// record has the shim's events posted as the environment says.
+// record posts the shim's events, as configured in the environment.
 func record(
 	ctx context.Context, clients *running.Clients, pods *apicalls.Client, shim *running.Shim, security *tls.Config,
 ) error {

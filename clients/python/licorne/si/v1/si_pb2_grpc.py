@@ -26,10 +26,10 @@ if _version_not_supported:
 
 
 class SchedulerStub(object):
-    """What a resource manager (RM) asks of the scheduler.
+    """The calls of a resource manager (RM) to the scheduler.
 
-    Answers of a kind arrive on the open stream of that kind. The first message of a stream
-    says which RM it belongs to.
+    Each kind of item has its own stream, for requests and answers. The first message of a stream names the
+    RM.
     """
 
     def __init__(self, channel):
@@ -61,36 +61,36 @@ class SchedulerStub(object):
 
 
 class SchedulerServicer(object):
-    """What a resource manager (RM) asks of the scheduler.
+    """The calls of a resource manager (RM) to the scheduler.
 
-    Answers of a kind arrive on the open stream of that kind. The first message of a stream
-    says which RM it belongs to.
+    Each kind of item has its own stream, for requests and answers. The first message of a stream names the
+    RM.
     """
 
     def RegisterResourceManager(self, request, context):
-        """Introduces an RM and loads its queue configuration. Introducing a known RM again drops
-        everything held for it, so that it can report its state anew.
+        """Registers an RM and loads its queue configuration. A second registration drops all state of the RM, so
+        that it can report its state again.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateAllocation(self, request_iterator, context):
-        """Asks, running allocations and releases; answered by placements and releases.
+        """Asks, running allocations and releases; answered by allocations, releases and rejections.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateApplication(self, request_iterator, context):
-        """Applications that come and go; answered by verdicts and state changes.
+        """New and removed applications; answered by acceptances, rejections and changes of state.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
     def UpdateNode(self, request_iterator, context):
-        """Nodes that come, change and go; answered by verdicts on new nodes.
+        """New, changed and removed nodes; new nodes are answered by acceptances and rejections.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -128,10 +128,10 @@ def add_SchedulerServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Scheduler(object):
-    """What a resource manager (RM) asks of the scheduler.
+    """The calls of a resource manager (RM) to the scheduler.
 
-    Answers of a kind arrive on the open stream of that kind. The first message of a stream
-    says which RM it belongs to.
+    Each kind of item has its own stream, for requests and answers. The first message of a stream names the
+    RM.
     """
 
     @staticmethod

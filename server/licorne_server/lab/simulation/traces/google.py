@@ -53,7 +53,7 @@ class _Collection:
 
 
 def google(files: Files) -> Trace:
-    """Jobs of a cell. Sizes are shares of its largest machine; instances of a job start one by one."""
+    """Jobs of a cell. Sizes are shares of the cell's largest machine; instances of a job start one by one."""
     trace = Trace(KIND, relative=True, gangs=False)
     trace.jobs = trace.kept(_jobs(files))
     return trace

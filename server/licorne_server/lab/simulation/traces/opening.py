@@ -34,7 +34,7 @@ FORMATS: dict[str, Callable[[Files], Trace]] = {
 
 
 def open_trace(paths: Sequence[Path], kind: str = "") -> Trace:
-    """The trace in these files, in the format `kind`, or else in the detected one.
+    """The trace in these files, in the format `kind`, or else in the detected format.
 
     A folder stands for its files of a known format.
 

@@ -11,7 +11,7 @@ from licorne_server.lab.simulation.traces.model import Files, LeftOut, Part, Tra
 def philly(files: Files) -> Trace:
     """Jobs of Philly's ``cluster_job_log``.
 
-    The run time is the total of all attempts, the size that of the largest attempt.
+    The run time is the total of all attempts; the size is the size of the largest attempt.
     """
     trace = Trace(PHILLY, splits=True)
     trace.jobs = trace.kept(_jobs(files))

@@ -64,7 +64,7 @@ class ClusterAccess:
             )
 
     def namespace(self, given: str) -> str:
-        """The given namespace, or else that of the pod.
+        """The given namespace, or else the namespace of the pod.
 
         Raises:
             SettingsError: no namespace is given, and there is no pod.

@@ -167,7 +167,7 @@ class Api:
     async def list_all(self, resource: Resource, labels: str) -> tuple[list[Json], str]:
         """All objects with these labels, from one moment, and the version from which to watch."""
         for _ in range(3):
-            # A page may have expired, because the store was compacted.
+            # A page expires if the store is compacted.
             with suppress(Expired):
                 return await self._pages(resource, labels)
         raise StoreError(f"the pages of list {resource.full} expired three times")
@@ -291,7 +291,7 @@ class Api:
         except TimeoutError:
             raise
         except Exception as error:
-            # The token is read again before a call, and its file may be missing.
+            # The token is read again before each call, and its file may be missing.
             raise StoreError(f"{request}: {type(error).__name__}: {error}") from error
         return response
 

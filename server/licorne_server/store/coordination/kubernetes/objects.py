@@ -41,7 +41,7 @@ WRITE = "licorne.dev/write"
 
 SHARED_KIND = "shared"
 SECRET = "secret"
-"""Values of the label: for documents in snapshots, and for the document that is a Secret."""
+"""Values of the label: for documents that snapshots contain, and for the document stored as a Secret."""
 
 MAX_MEMBER = 192 * 1024
 """Maximum number of bytes of a member. Kubernetes accepts 256 KiB of annotations."""
@@ -82,7 +82,7 @@ def version_of(found: Mapping[str, Any]) -> str:
 
 
 def revision_of(found: Mapping[str, Any]) -> int:
-    """The resourceVersion as a number, which it is with every API server on etcd.
+    """The resourceVersion as a number; it is one in every API server that uses etcd.
 
     Raises:
         StoreError: the resourceVersion is no number.
@@ -131,7 +131,7 @@ def member_lease(
     """
     record = write_member(member)
     if len(record) > MAX_MEMBER:
-        # For many RMs with long ids the loads are left out, which affects only the balance.
+        # For many RMs with long ids the loads are left out; only the balance depends on loads.
         record = write_member(replace(member, load={}))
     annotations = {RECORD: record.decode()}
     spec = {
@@ -188,7 +188,7 @@ def read_rm_lease(found: Json) -> Ownership:
 
 
 def document_object(deployment: str, kind: str, key: str, value: bytes, revision: int) -> Json:
-    """The object of a document, which replaces that of `revision`; 0 for a new object."""
+    """The object of a document, which replaces the object of `revision`; 0 for a new object."""
     is_secret = kind == SECRET
     before = {"resourceVersion": str(revision)} if revision else None
     return {
@@ -242,7 +242,7 @@ def _annotations(found: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    """The value if it is an object of JSON, and otherwise an empty one, as users may have edited it."""
+    """The value if it is a JSON object, otherwise an empty object: users may have edited it."""
     return value if isinstance(value, dict) else {}
 
 

@@ -135,7 +135,7 @@ class Reader:
         now = self._clock()
         was_over = self._sightings.is_over(entry.member.id, now)
         self._sightings.see(entry.member.id, entry.version, entry.duration, now)
-        # A renewal alone is not a change.
+        # A renewal by itself is no change.
         return was_over or not isinstance(before, MemberLease) or _told(before) != _told(entry)
 
     def _read(self, item: Json) -> _Entry:
@@ -170,7 +170,7 @@ class Reader:
             for resource in self._selectors
         ]
         # The API server ends each watch itself after the requested time, which leaves the connection
-        # reusable: wait longer than that.
+        # reusable. So wait longer than that.
         last = end + self._reread / 2
         try:
             while (left := last - loop.time()) > 0 and not all(watch.done() for watch in watches):

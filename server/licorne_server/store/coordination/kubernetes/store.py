@@ -1,7 +1,7 @@
 """The store of a deployment in a cluster of Kubernetes, and the reasons why no RM has two owners.
 
-Kubernetes has no leases that end by themselves and no transactions over objects. It has objects whose
-updates name the resourceVersion that they replace, so that the updates of *one* object have an order.
+Kubernetes has no leases that end by themselves and no transactions over objects. It has objects whose updates
+name the resourceVersion that they replace, so that the updates of *one* object have an order.
 
 *Renewal.* A member updates its Lease by its last version. It never creates the Lease again, as an id belongs
 to one run. So a Lease that was marked as ended, or deleted, remains ended for its member, whose next renewal
@@ -23,13 +23,13 @@ may have ended meanwhile: the record then names an owner without a Lease, which 
 and others claim the RM under a higher epoch. Earlier checks of the Leases of the claiming member and of the
 new owner keep such records rare; correctness does not depend on them.
 
-*Epochs* are an annotation of the RM's record. A claim writes one above the old and the RM's named epoch.
-A deleted record is created again above the epoch that the RM names. The receivers drop effects of lower
-epochs; those that do not check epochs are guarded only by the owner's stop.
+*Epochs* are an annotation of the RM's record. A claim writes one above the old and the RM's named epoch. A
+deleted record is created again above the epoch that the RM names. The receivers drop effects of lower epochs;
+those that do not check epochs are guarded only by the owner's stop.
 
 *A Lease deleted by hand.* Its member continues until its next renewal, so others wait for a whole lease from
 the time when they first found it missing, as from a last change. `leave` and `evict` mark the Lease and do
-not delete it, so that their RMs may be taken at once. Readers remove marked Leases later, once no record
+not delete it, so that their RMs may be taken immediately. Readers remove marked Leases later, once no record
 names them.
 
 *Time-outs.* A write without an answer may have been carried out, or may be carried out later. It names a
@@ -182,7 +182,7 @@ class KubernetesStore(Store):
         return await self._write(released(owned, self._member or MemberId("")), owned.revision)
 
     async def watch(self) -> AsyncIterator[Snapshot]:
-        """Snapshots; each time the newest one, if it was not returned yet."""
+        """Snapshots without end: each time the newest snapshot, once there is a new one."""
         newest: list[Snapshot] = []
         there = asyncio.Event()
 
@@ -288,7 +288,7 @@ class KubernetesStore(Store):
         return lease.ended
 
     async def _write(self, record: Ownership, revision: int) -> Ownership:
-        """Write the record of an RM in place of that of `revision`; returns it with the new revision."""
+        """Replace the RM's record of `revision` by this record; returns it with the new revision."""
         before = None
         if revision:
             found = await self._api.get(LEASES, object_name(self._deployment, "rm", record.rm_id))
@@ -299,7 +299,7 @@ class KubernetesStore(Store):
         return replace(record, revision=await self._put(LEASES, body, revision))
 
     async def _put(self, resource: Resource, body: Json, revision: int) -> int:
-        """Create an object, or replace that of `revision`; returns the new revision."""
+        """Create an object, or replace the object of `revision`; returns the new revision."""
         write = self._api.update if revision else self._api.create
         try:
             return revision_of(await write(resource, body))

@@ -14,7 +14,7 @@ public final class Main {
     if (args.length < 2 || !List.of("session", "si").contains(args[1])) {
       throw new IllegalArgumentException("usage: example HOST:PORT session|si [restart]");
     }
-    // With restart nothing is released before it was replayed.
+    // With restart, nothing is released before a replay.
     boolean restart = args.length > 2;
     Cluster cluster = new Cluster();
     while (!cluster.all().isEmpty()) {
@@ -29,7 +29,7 @@ public final class Main {
         System.err.println(lost.getMessage());
         Thread.sleep(200);
       } finally {
-        channel.shutdownNow(); // ends what streams of this attempt are open
+        channel.shutdownNow(); // ends the open streams of this attempt
       }
     }
   }

@@ -37,7 +37,7 @@ final class OverSi {
     while (!cluster.all().isEmpty()) {
       AllocationResponse response = answers.next();
       cluster.note(response);
-      // The server echoes every allocation that it was told of.
+      // The server echoes every reported allocation.
       confirmed += response.getNewCount();
       if (response.getNewCount() > 0 && confirmed == Cluster.COUNT) {
         System.out.println((replaying ? "replayed " : "") + Cluster.COUNT + " allocations");
