@@ -15,6 +15,7 @@ from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.scheduling.waiting.wakeups import Wakeups
 from licorne_core.values.asks import Ask
 from licorne_core.values.counters import Counters
+from licorne_core.values.resources import charge
 
 
 class Placeholders:
@@ -106,6 +107,13 @@ class PendingAsks:
         app.tally.requests += 1
         if ask.placeholder:
             self.placeholder_added(app, ask)
+            if app.gang.withdrawn:
+                if not any(group.waiting and group.key[2] for group in app.groups.values()):
+                    app.gang.withdrawn.clear()
+                app.gang.make_up(ask.ask_class.items)
+        if not app.gang.is_whole:
+            arrived, kind = self._wakeups.backlog.arrived, (app.queue_path, ask.ask_class.shape)
+            arrived[kind] = arrived.get(kind, 0) + 1
         self.enter(app, request, now)
         return request
 
@@ -132,6 +140,7 @@ class PendingAsks:
         self.withdraw(app, request, now)
         if request.ask.placeholder:
             self._placeholders.time_out(app.gang.group_of(request.ask))
+            charge(app.gang.withdrawn, request.ask.ask_class.items)
 
     def withdraw(self, app: Application, request: Request, now: float) -> None:
         """Remove a pending ask that will be added again in another form."""
@@ -158,6 +167,9 @@ class PendingAsks:
         other.reported = request.reported
         other.triggered, other.refused_stops = triggered, request.refused_stops
         enlist(app, other)
+        if ask.placeholder:
+            charge(app.gang.withdrawn, request.ask.ask_class.items)
+            app.gang.make_up(ask.ask_class.items)
         other.setback = request.setback
         if rests and other.setback is not None:
             self.set_back(app, other, other.setback)

@@ -121,16 +121,23 @@ def test_an_ask_that_others_leave_too_little_is_planned_as_soon_as_they_leave_en
     assert placed(driver.do(asks(job("third", "late", 5, 1001)))) == []
 
 
-def test_a_gang_that_others_leave_too_little_is_planned_once_it_has_fewer_members() -> None:
-    """It needs 8 of the 5 that another RM leaves, and 4 after the release of two members."""
+@pytest.mark.parametrize("groups", ["gggg", "ffgg"], ids=["one task group", "two"])
+@pytest.mark.parametrize("gone", [[0, 1], [2, 3]], ids=["first", "last"])
+def test_a_gang_that_others_leave_too_little_is_planned_once_it_has_fewer_members(
+    groups: str, gone: list[int]
+) -> None:
+    """It needs 8 of the 5 that another RM leaves, and 4 after the release of two members, of any group."""
     driver = of_two()
     uses(driver, "takes", 5)
     driver.do(asks(job("first", "runs", 3, 1000)))
     driver.do(apps(app("gang", "root.a", tags={RUNTIME: "50"}, gang={"vcore": 8})))
-    driver.do(asks(*(ask("gang", f"p{i}", vcore=2, group="g", placeholder=True) for i in range(4))))
-    driver.do(releases(release("gang", "p3"), release("gang", "p2")))
+    members = [ask("gang", f"p{i}", vcore=2, group=groups[i], placeholder=True) for i in range(4)]
+    driver.do(asks(*members))
+    driver.do(releases(*(release("gang", f"p{i}") for i in gone)))
     driver.wait(RETRY_TIME)
-    assert times(driver) == {"p0": 1000.0}
+    assert list(times(driver).values()) == [1000.0]
+    staying = [one.key for i, one in enumerate(members) if i not in gone]
+    assert keys(driver.do(releases(release("first", "runs")))) == staying
 
 
 def test_asks_stopped_by_held_amounts_of_a_slice_want_more_of_the_budget() -> None:

@@ -85,6 +85,41 @@ def test_the_smallest_fitting_domain_is_used() -> None:
     assert gang(driver, 3) == ["b-0", "b-0", "b-1"]
 
 
+@pytest.mark.parametrize(
+    ("steps", "members"),
+    [
+        ("a b c -a -b d e f g h", "cdefgh"),
+        ("a b c -a -b a b -a -b a b d e f", "abcdef"),
+        ("a:3 b -a c:3 d e", "bcde"),
+        ("real a b c d e -a -b -c -d -e f g h i j k", "fghijk"),
+        ("a b c -a -b c:4 d e", "cde"),
+        ("a b c -a -b c:2 c d e f g h", "cdefgh"),
+        ("full a b c d e f -a -b room", "cdef"),
+        ("full a b c d e f -a -b g -c room", "defg"),
+        ("full a:2 b:2 c:2 a room", "abc"),
+        ("full a b c d e f -a -b -c -d -e -f g room h i j k l", "ghijkl"),
+    ],
+)
+def test_a_gang_waits_until_all_members_were_asked_for_at_a_time(steps: str, members: str) -> None:
+    """It announces 6. Members that are withdrawn and asked for again, or in another size, count once."""
+    driver = cluster(a=[] if steps.startswith("full") else [4, 4])
+    driver.do(apps(app("job", "root.a", gang={"gpu": 6}, tags={"licorne/topology": "preferred=rack"})))
+    made = ""
+    for step in steps.split():
+        assert not made, step
+        key, _, size = step.partition(":")
+        if step == "room":
+            command: Command = nodes(node("a-0", attributes={"rack": "a"}, gpu=9))
+        elif step.startswith("-"):
+            command = releases(release("job", step[1:]))
+        else:
+            is_real = step in ("real", "full")
+            gpu = 99 if is_real else int(size or 1)
+            command = asks(ask("job", key, placeholder=not is_real, group="" if is_real else "g", gpu=gpu))
+        made = "".join(sorted(key for _, key, _ in placed(driver.do(command))))
+    assert made == members
+
+
 def test_a_large_gang_takes_few_turns() -> None:
     """A thousand members on ten thousand nodes are placed in 5 to 20 turns."""
     core, made, turns = Scheduler(), 0, 0

@@ -229,7 +229,8 @@ class AppRecord:
     the end of a back-off, `starts_until` the end of a start in a state-aware leaf. `nowhere` are the kinds of
     asks without a node at their last try. `wishes` are searches for victims by kind, and `in_vain` the nodes
     refused by the RM after victims had ended. `terms` are those of topology. `placeholders` are all that ever
-    existed; `pairs` are keyed by the real ask.
+    existed; `pairs` are keyed by the real ask. `withdrawn` has the amounts of pending placeholders that
+    were withdrawn and not made up for, since none was pending.
     """
 
     app_id: str
@@ -254,7 +255,20 @@ class AppRecord:
     held: bool = False
     terms: Any = None
     elastic: Any = None
+    withdrawn: Amounts = field(default_factory=dict)
     given_priority: int | None = None
+
+    def count_new(self, ask: AskRecord) -> None:
+        """Count a new ask that is a placeholder; the first one that is pending starts anew."""
+        if ask.placeholder:
+            if not any(one.placeholder for one in self.awake()):
+                self.withdrawn.clear()
+            self.make_up(ask.size)
+
+    def make_up(self, size: Amounts) -> None:
+        """Count a placeholder that is asked for in place of withdrawn ones, as far as there are any."""
+        for name, value in size.items():
+            self.withdrawn[name] = max(0, self.withdrawn.get(name, 0) - value)
 
     def add(self, ask: AskRecord) -> None:
         """Add a pending ask; those of its kind, assumed ones too, share their state."""

@@ -12,6 +12,7 @@ from support.oracle.books import (
     AppRecord,
     AskRecord,
     NodeRecord,
+    add_to,
 )
 from support.oracle.domains import levels_of
 from support.oracle.gangs import booked_placeholders, covers, end_of, has_time, unlink
@@ -73,7 +74,10 @@ def note_placeholder(
 
 def drop_ask(app: AppRecord, key: str) -> None:
     """Remove a pending ask."""
-    end_of(app.asks.pop(key), TIMED_OUT)
+    ask = app.asks.pop(key)
+    end_of(ask, TIMED_OUT)
+    if ask.placeholder:
+        add_to(app.withdrawn, ask.size)
 
 
 def end_allocation(

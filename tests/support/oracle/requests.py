@@ -14,6 +14,7 @@ from support.oracle.books import (
     AskRecord,
     NodeRecord,
     PairRecord,
+    add_to,
 )
 from support.oracle.gangs import unlink
 from support.oracle.lives import cut, drop_ask, end_allocation, note_placeholder, run, settle
@@ -71,7 +72,9 @@ def _take(partition: PartitionOracle, app: AppRecord, ask: Ask, size: Amounts, n
         if app.asks[ask.key].size != size:
             replace_ask(partition, app, app.asks[ask.key], size, now)
     else:
-        app.add(_new_ask(partition, app, ask, size, now))
+        record = _new_ask(partition, app, ask, size, now)
+        app.count_new(record)
+        app.add(record)
         if app.state in ("New", "Accepted"):
             app.state = "Accepted"
         elif app.state != "Resuming":
@@ -123,6 +126,9 @@ def replace_ask(
     del app.asks[ask.key]
     ask.shadow = None
     was_promised = ask.is_promised
+    if ask.placeholder:
+        add_to(app.withdrawn, ask.size)
+        app.make_up(size)
     ask.resize(size)
     if ask.reservation is not None:
         fresh = new_reservation(partition, app, ask.reservation.since)

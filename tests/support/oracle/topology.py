@@ -160,6 +160,7 @@ def lacks_asks(app: AppRecord) -> bool:
     shared = come.keys() & app.gang.ask.keys()
     placed = any(one.ask.placeholder and not one.assumed for one in app.allocations.values())
     placed = placed or any(one.fate == REPLACED for one in app.placeholders)
+    add_to(come, app.withdrawn)
     return not placed and any(come[name] < app.gang.ask[name] for name in shared)
 
 

@@ -38,7 +38,7 @@ from licorne_core.model.apps.states import AppEvent
 from licorne_core.values.app_states import AppState
 from licorne_core.values.asks import Ask, AskClass
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import EMPTY, Resources, is_zero
+from licorne_core.values.resources import EMPTY, Items, Resources, is_zero
 
 DEFAULT_TIMEOUT = 900.0
 """Seconds for which placeholders keep room, unless the application sets another time (spec § 5.4)."""
@@ -166,6 +166,7 @@ class Gang:
         "terms",
         "timeout",
         "units",
+        "withdrawn",
     )
 
     def __init__(
@@ -194,6 +195,11 @@ class Gang:
         self.if_empty: Any = None
         """Nodes that could hold its next members when empty, by the last search (`IfEmpty`), or None."""
         self.groups: dict[str, TaskGroup] = {}
+        self.withdrawn: dict[str, int] = {}
+        """Amounts of pending placeholders that were withdrawn and not made up for, since none was pending.
+
+        With the pending ones they are the most that was ever asked for at a time.
+        """
         self.free_count = 0
         """Number of placeholders that keep room for real asks that have not arrived."""
         self.is_parked = False
@@ -239,6 +245,11 @@ class Gang:
             group = TaskGroup(ask.task_group, ask.ask_class.resources)
             self.groups[ask.task_group] = group
         group.count += 1
+
+    def make_up(self, items: Items) -> None:
+        """Count a placeholder that is asked for in place of withdrawn ones, as far as there are any."""
+        for name, value in items:
+            self.withdrawn[name] = max(0, self.withdrawn.get(name, 0) - value)
 
     def keep(self, placeholder: Request) -> None:
         """Add a placeholder that keeps room and is matched to no real ask."""

@@ -13,7 +13,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import GangUnits
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import VICTIMS, AskPlace, Request
-from licorne_core.values.resources import Items, Resources
+from licorne_core.values.resources import Items, Resources, charge
 
 Share = tuple[AskGroup, int]
 """A group, and the number of asks, from its first one, that are placed."""
@@ -91,13 +91,15 @@ def missing_of(app: Application, shares: Iterable[Share]) -> Resources:
     """Amounts of the announced placeholders whose asks have not arrived; empty if the gang is whole.
 
     Only types that were announced and are requested count, as at the end of a gang's start (§ 6.7). A gang
-    with booked or replaced placeholders was whole before: its later asks need not wait for others.
+    with booked or replaced placeholders was whole before: its later asks need not wait for others. Nor need
+    those of which all were pending at a time: without the asks that were withdrawn the gang is smaller.
     """
     announced = app.gang.placeholder_ask
     if not announced or app.placeholder_count or any(one.replaced for one in app.gang.groups.values()):
         return {}
     come = dict(amounts_of(shares))
     shared = announced.keys() & come.keys()
+    charge(come, tuple(app.gang.withdrawn.items()))
     return {name: announced[name] - come[name] for name in sorted(shared) if come[name] < announced[name]}
 
 
