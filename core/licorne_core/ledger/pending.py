@@ -146,6 +146,8 @@ class PendingAsks:
         """Remove a pending ask that will be added again in another form."""
         request.follow(RequestEvent.RELEASE)
         unlist(app, request)
+        if request.claim is not None:
+            request.claim.leave(request)
         if request.key in app.backing_off:
             self.end_back_off(app, request, now)
         else:

@@ -49,6 +49,10 @@ class Claim(ABC):
         """End the claim of all its asks: one of them is not pending any more, or has a node reserved."""
 
     @abstractmethod
+    def leave(self, request: Request) -> None:
+        """End the claim of an ask that is withdrawn; that of the others may stay."""
+
+    @abstractmethod
     def give_up(self, now: float) -> None:
         """Give up the claim; the asks may get another one later."""
 

@@ -27,7 +27,7 @@ from support.core.builders import (
     releases,
     reload,
 )
-from support.core.driver import Driver, keys, placed
+from support.core.driver import START, Driver, keys, placed
 
 OF_LEAF = (BudgetPattern(queue="root.a"),)
 
@@ -138,6 +138,22 @@ def test_a_gang_that_others_leave_too_little_is_planned_once_it_has_fewer_member
     assert list(times(driver).values()) == [1000.0]
     staying = [one.key for i, one in enumerate(members) if i not in gone]
     assert keys(driver.do(releases(release("first", "runs")))) == staying
+
+
+@pytest.mark.parametrize("gone", [0, 3], ids=["first", "last"])
+def test_a_gang_keeps_its_start_if_a_member_is_withdrawn(gone: int) -> None:
+    """It holds the start for its other members, until their end, also while others use most of the budget."""
+    driver = of_two()
+    driver.do(asks(job("first", "runs", 4, 1000)), apps(app("gang", "root.a", gang={"vcore": 8})))
+    for i, group in enumerate("ffgg"):
+        tags = {RUNTIME: "90" if i == gone else "50"}
+        driver.do(asks(ask("gang", f"p{i}", vcore=2, group=group, placeholder=True, tags=tags)))
+    uses(driver, "takes", 5)
+    driver.do(releases(release("gang", f"p{gone}")))
+    driver.wait(RETRY_TIME)
+    (shadow,) = starts_of(driver.partition).shadows
+    assert (shadow.start, shadow.expected_end, shadow.total) == (START + 1000, START + 1050, (("vcore", 6),))
+    assert ends(driver, "takes") == [f"p{i}" for i in range(4) if i != gone]
 
 
 def test_asks_stopped_by_held_amounts_of_a_slice_want_more_of_the_budget() -> None:

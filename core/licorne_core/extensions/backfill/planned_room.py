@@ -96,6 +96,11 @@ class PlannedRoom(HeldRoom):
         self.late += delay
         self.changes = self._changes()
 
+    def keep(self, items: Items, end: float) -> None:
+        """Hold only these amounts, until this end."""
+        self.items, self.end = items, end
+        self.changes = self._changes()
+
     def note(self, holder: PlannedClaim, allocations: Set[AllocationId], now: float) -> None:
         """Count allocations of another start that begins now as ended by this one, if it was planned so."""
         if holder.number < self.number:

@@ -17,7 +17,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.quotas import Quota
 from licorne_core.values.asks import Passed
 from licorne_core.values.ids import AllocationKey
-from licorne_core.values.resources import Items
+from licorne_core.values.resources import Items, charge
 from licorne_core.values.tags import read_seconds
 from licorne_core.values.timers import Due, Timer
 
@@ -177,6 +177,10 @@ class ShadowStart(PlannedClaim):
         """End the start, so that another ask may hold one."""
         self._shadows.end(self)
 
+    def leave(self, request: Request) -> None:
+        """Hold nothing for an ask that is withdrawn."""
+        self._shadows.leave(self, request)
+
     def give_up(self, now: float) -> None:
         """End the start; the ask may have another one later."""
         self._shadows.give_up(self, now)
@@ -196,6 +200,36 @@ class ShadowStart(PlannedClaim):
         if not nodes:
             return None
         return BehindReservationCheck(held=self.as_passed, claim="shadow start", nodes=nodes)
+
+
+def _amounts_of(members: Sequence[tuple[Request, Node]]) -> Items:
+    """Total amounts of the asks."""
+    total: dict[str, int] = {}
+    for request, _ in members:
+        charge(total, request.ask.ask_class.items)
+    return tuple(sorted(total.items()))
+
+
+def keep_for(shadow: ShadowStart, members: Sequence[tuple[Request, Node]], left: Node) -> list[Node]:
+    """Hold a start for these members only; another one had its room on the node that is `left`.
+
+    Return the nodes with less room held than before, or until an earlier time.
+    """
+    shadow.members, shadow.total = members, _amounts_of(members)
+    shadow.declared = max(request.ask.ask_class.runtime for request, _ in members)
+    shadow.runtime = min(shadow.runtime, shadow.declared)
+    end = min(shadow.expected_end, shadow.start + shadow.declared)
+    changed = [node for node in shadow.places if node is left or end < shadow.expected_end]
+    if left in shadow.places:
+        shadow.places[left] = _amounts_of([one for one in members if one[1] is left])
+    for node in changed:
+        room = node.claims[shadow]
+        assert isinstance(room, PlannedRoom), "it is that of a start"
+        room.keep(shadow.places[node], end)
+    shadow.held.keep(shadow.total, end)
+    shadow.expected_end = end
+    shadow.looked_at, shadow.read_to = -inf, 0
+    return changed
 
 
 def share_room(one: ShadowStart, other: ShadowStart, *, is_there: bool) -> bool:

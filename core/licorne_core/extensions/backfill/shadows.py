@@ -27,9 +27,10 @@ from licorne_core.extensions.backfill import Backfill
 from licorne_core.extensions.backfill.charges import Charges, HeldAmounts, bounded
 from licorne_core.extensions.backfill.maxima import is_tight
 from licorne_core.extensions.backfill.planned_room import BEHIND, GRACE, PlannedRoom
-from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan, share_room
+from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan, keep_for, share_room
 from licorne_core.extensions.backfill.unplanned import LookBudget, Unplanned
 from licorne_core.model.apps.application import Application
+from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.escalation import readmit
@@ -263,6 +264,30 @@ class Shadows:
             if request.is_pending:
                 readmit(self._escalation, request, now)
         self._dirty.mark((self,))
+        self._waiting.runnable = True
+
+    def leave(self, shadow: ShadowStart, request: Request) -> None:
+        """Hold nothing for an ask that is withdrawn; its gang keeps the start, or gets an earlier one.
+
+        They are planned again if the gang has terms, which they may not meet without it.
+        """
+        rest = [one for one in shadow.members if one[0] is not request]
+        if not rest:
+            self.end(shadow)
+            return
+        left = next(node for one, node in shadow.members if one is request)
+        if left in shadow.places and all(node is not left for _, node in rest):
+            self._leave(shadow, left)
+        deadline = self._timers.deadline(shadow.timer)
+        self._timers.cancel(shadow.timer)
+        request.claim = None
+        for node in keep_for(shadow, rest, left):
+            self._dirty.mark_node(node)
+        if deadline is not None:
+            self._timers.set(shadow.timer, deadline)
+        shadow.is_stale = shadow.is_stale or shadow.app.gang.terms is not None
+        self.budget.changes += 1
+        self._dirty.mark(shadow.held.quotas)
         self._waiting.runnable = True
 
     def started(self, shadow: ShadowStart, now: float, *, is_there: bool) -> None:
