@@ -92,6 +92,26 @@ def test_a_start_within_a_guarantee_keeps_its_node(properties: str, size: int) -
     assert placed(driver.do(releases(release("low", "short")))) == [("kept", "large", "n0")]
 
 
+@pytest.mark.parametrize(
+    ("holder", "size", "then"),
+    [
+        ("due", 6, ["large", "long", "waits"]),
+        ("due", 7, ["large", "long"]),
+        ("kept", 6, ["large", "long", "waits"]),
+        ("kept", 7, []),
+    ],
+)
+def test_a_start_within_a_guarantee_is_no_obstacle_if_it_is_not_delayed(
+    holder: str, size: int, then: list[str]
+) -> None:
+    """Its room is left beside the ask, or it is planned after the ask: both asks may preempt on the node."""
+    driver = world(10, properties=CONSERVATIVE)
+    driver.do(asks(job("low", "long", 10, 1000)))
+    driver.do(asks(job(holder, "large", 4, 5000)), asks(job("due", "waits", size, 5000)))
+    assert starts(driver)["large"] == (1000.0, ["n0"])
+    assert sorted(after(driver, 3.0)) == then
+
+
 @MODES
 def test_an_ask_behind_a_start_within_a_guarantee_preempts_once_the_start_is_gone(properties: str) -> None:
     """The failed search is repeated, although nothing has ended on the node."""

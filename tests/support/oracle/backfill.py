@@ -238,7 +238,7 @@ def passed_by(look: Look, app: AppRecord, key: str) -> tuple[str, str, float] | 
 def lets(look: Look, node: NodeRecord, ask: AskRecord) -> bool:
     """True if the ask ends before every start on the node, or leaves the amounts of these starts free."""
     return ask.required_node is not None or all(
-        _ends_before(look, node, ask, shadow) or _leaves_free(look, node, shadow, ask)
+        _ends_before(look, node, ask, shadow) or leaves_free(look, node, shadow, ask)
         for _, holder, shadow in holders(look.apps)
         if shadow.node_id == node.node_id and holder is not ask
     )
@@ -296,7 +296,8 @@ def started(look: Look, app: AppRecord, ask: AskRecord, *, is_there: bool) -> No
                 one.going.add((app.app_id, ask.key))
 
 
-def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRecord) -> bool:
+def leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRecord) -> bool:
+    """True if there is room for the ask at a start of others on the node, beside all starts held then."""
     left = dict(look.usage.available[node.node_id])
     for app, one, started in _there(look, node):
         name = (app.app_id, one.key)
@@ -309,6 +310,8 @@ def _leaves_free(look: Look, node: NodeRecord, shadow: ShadowRecord, ask: AskRec
         if other.node_id == node.node_id and counts and holder is not ask:
             add_to(left, minus(holder.size))
     add_to(left, minus(look.usage.kept_on.get(node.node_id, {})))
+    if ask.reservation is not None and ask.reservation.node_id == node.node_id:
+        add_to(left, ask.size)
     return all(left.get(name, 0) >= value for name, value in ask.size.items())
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from licorne_core.config.schema import PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.standard.preemption.keys import RECLAIM
-from support.oracle.backfill import holders
+from support.oracle.backfill import ShadowRecord, holders, leaves_free
 from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, Amounts, AppRecord, AskRecord
 from support.oracle.elastic import is_member
 from support.oracle.order import Look
@@ -328,6 +328,12 @@ def _snapshot(look: Look, ask: AskRecord, going: Collection[int]) -> Cluster:
                     for app, holder, shadow in holders(look.apps)
                     if shadow.node_id == node.node_id and holder is not ask
                 ),
+                in_the_way=tuple(
+                    (app.app_id, holder.key)
+                    for app, holder, shadow in holders(look.apps)
+                    if shadow.node_id == node.node_id and holder is not ask
+                    if not (_is_ahead(node.node_id, ask, shadow) or leaves_free(look, node, shadow, ask))
+                ),
             )
             for node in look.nodes.values()
         ),
@@ -347,6 +353,12 @@ def _snapshot(look: Look, ask: AskRecord, going: Collection[int]) -> Cluster:
         now=look.now,
         elastic={app.app_id: app.elastic.of_units for app in look.apps.values() if app.elastic is not None},
     )
+
+
+def _is_ahead(node_id: str, ask: AskRecord, shadow: ShadowRecord) -> bool:
+    """True if the ask has a start on the node as well, and ends before this one."""
+    own: ShadowRecord | None = ask.shadow
+    return own is not None and own.node_id == node_id and own.end <= shadow.start
 
 
 def _settings(properties: dict[str, str]) -> QueueSettings:

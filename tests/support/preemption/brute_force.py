@@ -378,9 +378,9 @@ class BruteForce:
         return may_go and self._is_large(node) and not refused and not self.is_free(node)
 
     def _is_large(self, node: NodeRecord) -> bool:
-        """True if the node is schedulable, holds the ask when empty, and starts on it give way to the ask."""
+        """True if the node is schedulable, holds the ask when empty, and starts in the way give way to it."""
         is_large = all(node.capacity.get(name, 0) >= wanted for name, wanted in self.ask.size.items())
-        return node.schedulable and is_large and all(map(self._gives_way, node.starts))
+        return node.schedulable and is_large and all(map(self._gives_way, node.in_the_way))
 
     def _gives_way(self, holder: tuple[str, str]) -> bool:
         """True if the ask precedes a planned start: by a guarantee, if the start is not within one."""

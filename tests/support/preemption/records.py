@@ -31,6 +31,8 @@ class NodeRecord:
     refused: frozenset[bool] = frozenset()
     starts: tuple[tuple[str, str], ...] = ()
     """Application and key of the asks with a planned start on it, without the ask of the search."""
+    in_the_way: tuple[tuple[str, str], ...] = ()
+    """Those for which the ask would leave too little room at their start."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,7 +133,7 @@ class PlannedRoom(HeldRoom):
         return self.has_left(items, thing, holder)
 
     def has_left(self, items: Items, thing: Any, holder: object) -> bool:
-        """True if the amounts are free at the start."""
+        """True if the amounts are free at the start beside all rooms held then, but for that of `holder`."""
         left = self.left_on(thing, holder)
         return all(left.get(name, 0) >= value for name, value in items)
 

@@ -26,5 +26,9 @@ class HeldRoom(ABC):
         """Like `lets`, for amounts used for `runtime` seconds from now on, on a node or of a quota."""
 
     @abstractmethod
+    def has_left(self, items: Items, thing: Any, holder: object) -> bool:
+        """True if the amounts are free at the start beside all rooms held then, but for that of `holder`."""
+
+    @abstractmethod
     def leaves(self, wanted: AskClass | Shape, node: Any) -> Mapping[str, int]:
         """Amounts that asks of the class may use now, including reserved ones; empty if unlimited."""

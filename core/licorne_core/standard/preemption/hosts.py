@@ -29,6 +29,10 @@ RESPECTED = 4.0
 """Seconds for which a reservation resists asks of higher priority: twice the wait for a reservation."""
 
 
+ALLOCATIONS_AT_ONE = 16
+"""Number of allocations whose ends are compared with a start, at the cost of a node."""
+
+
 def room_lacking(
     node: Node, request: Request, claim: Claim, applications: Mapping[AppId, Application], now: float
 ) -> Vector | None:
@@ -59,11 +63,25 @@ def is_free_for(
 def _may_host(node: Node, request: Request, claim: Claim) -> bool:
     """True if the node could be reserved for the ask, but for reservations and RM answers.
 
-    Starts that are planned on it have to be the ask's own, or give way to it. Then they do not count.
+    Starts that are planned on it have to be the ask's own, to give way to it, to begin after the ask's own
+    one has ended, or to have room left beside the ask, as allocations end by then. Then they do not count.
     """
-    if not (node.schedulable and node.holds(request.ask.ask_class.items)):
+    wanted, own = request.ask.ask_class.items, request.claim
+    if not (node.schedulable and node.holds(wanted)):
         return False
-    return all(start is request.claim or claim.precedes(start) for start in node.claims)
+    if request.reservation is not None and request.reservation.node_id == node.node_id:
+        # These amounts are reserved there already.
+        wanted = tuple((name, 0) for name, _ in wanted)
+    until = node.claims[own].end if own in node.claims else inf
+    return all(
+        start is own or claim.precedes(start) or until <= room.start or room.has_left(wanted, node, own)
+        for start, room in node.claims.items()
+    )
+
+
+def _effort(node: Node) -> int:
+    """Cost of the question whether the node may host an ask, in nodes."""
+    return 1 + len(node.claims) * (1 + len(node.allocations) // ALLOCATIONS_AT_ONE)
 
 
 def _promised_beside(
@@ -170,7 +188,7 @@ class AskHosts:
 
         At most `most` asks. None if the node cannot host the ask.
         """
-        self.looked_at += 1 + len(node.claims)
+        self.looked_at += _effort(node)
         applications = self._index.applications
         promised = _promised_beside(node, self._request, self._claim, applications, self._candidates.now)
         if promised is None:
@@ -193,7 +211,7 @@ class AskHosts:
             node = self._reserved_node(reservation)
             if node is None or is_free_for(node, self._request, self._claim, applications, now):
                 continue
-            self.looked_at += 1 + len(node.claims)
+            self.looked_at += _effort(node)
             if next(self._candidates.on_node_by_age(node), None) is not None:
                 return True
         return False
@@ -231,7 +249,7 @@ class AskHosts:
         for node in islice(index.in_order(), self._first_nodes * WALK):
             if len(self._seen) >= self._first_nodes:
                 return
-            self.looked_at += 1 + len(node.claims)
+            self.looked_at += _effort(node)
             if node.schedulable and node not in self._refused:
                 short = self._lacking(node)
                 if short is not None:
@@ -256,7 +274,7 @@ class AskHosts:
 
     def lacking(self, node: Node) -> Vector | None:
         """Room that the node lacks in addition to current victims; None if it cannot host the ask."""
-        self.looked_at += 1 + len(node.claims)
+        self.looked_at += _effort(node)
         return self._lacking(node)
 
     def _lacking(self, node: Node) -> Vector | None:
