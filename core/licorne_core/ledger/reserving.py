@@ -169,11 +169,14 @@ class Reservations:
         if reservation is None:
             return
         if promise is None or request.state is not ASSUMED:
+            node_id = reservation.node_id
             self.end(reservation, now)
-            if promise is not None and request.allocation is not None:
-                node = self._nodes.by_id[request.allocation.node_id]
+            allocation = request.allocation if promise is not None else None
+            if allocation is not None and allocation.node_id == node_id:
+                # Only on its reserved node it may have passed claims.
+                node = self._nodes.by_id[allocation.node_id]
                 for claim in node.claims:
-                    claim.give_way()
+                    claim.give_way(node, now)
         else:
             promise.unbook()
             promise.is_paused = True

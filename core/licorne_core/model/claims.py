@@ -61,8 +61,8 @@ class Claim(ABC):
         """Note that a node of the claim was removed, closed or resized."""
 
     @abstractmethod
-    def give_way(self) -> None:
-        """Plan the claim again, as an ask that preempts was placed on a node of it."""
+    def give_way(self, node: Node, now: float) -> None:
+        """Plan the claim again if it lacks room on the node, as an ask that preempts was placed there."""
 
     @abstractmethod
     def check(self, request: Request) -> BehindReservationCheck | None:

@@ -27,7 +27,7 @@ from support.core.builders import (
     releases,
     reload,
 )
-from support.core.driver import START, Driver, keys, placed
+from support.core.driver import START, Driver, keys, placed, stopped
 
 OF_LEAF = (BudgetPattern(queue="root.a"),)
 
@@ -80,6 +80,21 @@ def test_a_start_holds_no_amounts_of_a_budget_against_another_rm() -> None:
     assert times(driver) == {}
     ends(driver, "takes")
     assert times(driver) == {"large": 1000.0 + GRACE + 1001}
+
+
+def test_a_start_keeps_its_time_if_an_ask_that_preempts_leaves_it_its_room() -> None:
+    """It is not planned again on the cleared node: others use so much of its budget that it would be lost."""
+    leaf = "{name: %s, resources: {guaranteed: {vcore: 8m}}, properties: {preemption.delay: 1s}}"
+    driver = of_two(queues=f"[{leaf % 'a'}, {leaf % 'b'}, {{name: c}}]")
+    driver.do(apps(app("low", "root.c")))
+    driver.do(asks(ask("low", "runs", vcore=100, policy="s", tags={RUNTIME: "1000"})))
+    driver.do(asks(job("second", "large", 8, 50)))
+    assert uses(driver, "takes", 5) == ["takes"]
+    driver.do(asks(ask("other", "waits", vcore=6, policy="os")))
+    assert stopped(driver.wait(2.0)) == ["runs"]
+    assert keys(driver.do(releases(release("low", "runs")))) == ["waits"]
+    assert times(driver) == {"large": 1000.0}
+    assert ends(driver, "takes") == ["large"]
 
 
 @pytest.mark.parametrize("slices", [None, {RmId("rm1"): {"vcore": 8}, RmId("rm2"): {"vcore": 2}}])

@@ -4,7 +4,7 @@ Everything is recomputed from the records for each decision; only published star
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from typing import NamedTuple
 
@@ -184,10 +184,12 @@ def holders(apps: dict[str, AppRecord]) -> list[tuple[AppRecord, AskRecord, Shad
     return sorted(found, key=lambda one: one[2].serial)
 
 
-def give_way(apps: dict[str, AppRecord], node_id: str) -> None:
-    """An ask that preempts is placed on the node: the starts there are planned again."""
-    for _, _, shadow in holders(apps):
-        if shadow.node_id == node_id:
+def give_way(look: Look, node: NodeRecord) -> None:
+    """An ask that preempts is placed on the node: starts there without room, or due, are planned again."""
+    for _, holder, shadow in holders(look.apps):
+        nothing = replace(holder, size=dict.fromkeys(holder.size, 0))
+        has_room = look.now < shadow.start and leaves_free(look, node, shadow, nothing)
+        if shadow.node_id == node.node_id and not has_room:
             shadow.stale, shadow.overdue = True, False
 
 

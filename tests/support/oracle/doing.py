@@ -160,7 +160,8 @@ def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) ->
     Earlier answers of the RM about the node are void; later ones take the allocation into account.
     """
     allocation = app.allocations[key]
-    is_promised = allocation.ask.is_promised
+    kept = allocation.ask.reservation
+    is_cleared = kept is not None and bool(kept.promised) and kept.node_id == allocation.node_id
     taken = [one for one in partition.places if one.app is app and one.taken_by == key]
     for place in taken if allocation.assumed else ():
         partition.places.remove(place)
@@ -174,8 +175,8 @@ def confirm(partition: PartitionOracle, app: AppRecord, key: str, now: float) ->
         allocation.state = ALLOCATED
         note_start(partition, app, now)
         run(partition, app)
-    if is_promised:
-        give_way(partition.apps, allocation.node_id)
+    if is_cleared:
+        give_way(look_at(partition, now), partition.nodes[allocation.node_id])
 
 
 def preempt(partition: PartitionOracle, decision: Preemption, now: float) -> None:

@@ -189,9 +189,14 @@ class ShadowStart(PlannedClaim):
         """Plan the start again, because a node was lost."""
         self._shadows.lose(self, node)
 
-    def give_way(self) -> None:
-        """Plan the start again, beside all others: none moves for it, also if it is overdue."""
-        self.is_stale, self.is_overdue = True, False
+    def give_way(self, node: Node, now: float) -> None:
+        """Plan the start again, beside all others: none moves for it, also if it is overdue.
+
+        It stays if it is not due yet, and an ask that was placed on the node leaves it its room.
+        """
+        nothing = tuple((name, 0) for name, _ in self.places[node])
+        if self.start <= now or not node.claims[self].has_left(nothing, node, None):
+            self.is_stale, self.is_overdue = True, False
 
     def check(self, request: Request) -> BehindReservationCheck | None:
         """Count its nodes that refuse the request because of it."""
