@@ -447,7 +447,7 @@ BACKFILL = (
     Defect(
         "held-asks-want-nothing",
         "reports:_blocked",
-        swap("if known", "if not known"),
+        swap("for quota in quotas", "for quota in ( )"),
         "a slice never grows for asks that are stopped by held amounts of it",
         _BUDGETS,
     ),

@@ -4,6 +4,7 @@ from random import Random
 
 import pytest
 
+from licorne_core.extensions.budgets import reports
 from licorne_core.extensions.budgets.accounts import BudgetBook
 from licorne_core.extensions.budgets.messages import (
     BUDGET_EXCEEDED,
@@ -33,6 +34,7 @@ from support.core.builders import (
     reload,
     remove_apps,
 )
+from support.core.calls import calls
 from support.core.driver import Driver, keys, placed, released, reserved
 from support.core.steps import last
 
@@ -237,6 +239,20 @@ def test_wanted_amounts_exclude_the_remaining_budget() -> None:
     wants(driver, "one", "k1", "k2", memory=2)
     wants(driver, "one", "k3", "k4", memory=3)
     assert report(driver).rms[RmId("one")].wanted == {"memory": 5}
+
+
+def test_the_cost_of_a_report_does_not_grow_with_the_number_of_blocked_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Only so many blocked items are examined for an RM, whatever their size."""
+    monkeypatch.setattr(reports, "MOST_ITEMS", 10)
+    driver, counted = joined("one"), []
+    driver.do(budgets(budget(memory=5)))
+    for more in (10, 40):
+        for size in range(more, more + 30):
+            wants(driver, "one", f"k{size}", memory=size)
+        counted.append(calls(lambda: report(driver)))
+    assert counted[0] == counted[1]
 
 
 def test_a_replay_above_the_budget_is_an_overdraft() -> None:

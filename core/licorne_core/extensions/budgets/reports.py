@@ -8,17 +8,15 @@ from licorne_core.extensions.budgets.accounts import BudgetAccount, BudgetQuota
 from licorne_core.extensions.budgets.messages import BudgetReport, BudgetUse
 from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.groups import AskGroup
-from licorne_core.model.claims import Claim
-from licorne_core.model.nodes.claims import HeldRoom
-from licorne_core.model.quotas import headroom
+from licorne_core.model.quotas import Quota, headroom
 from licorne_core.partitions.registry import Registry
 from licorne_core.values.errors import NotFound, shown
 from licorne_core.values.ids import RmId, rm_of
 from licorne_core.values.resources import EMPTY, Items, Resources
 from licorne_core.views import Views
 
-MOST_GROUPS: Final = 1_000
-"""Maximum number of groups of blocked asks that are examined for one RM and budget."""
+MOST_ITEMS: Final = 1_000
+"""Maximum number of blocked items, such as groups of asks, that are examined for one RM and budget."""
 
 
 def budget_reports(views: Views) -> tuple[BudgetReport, ...]:
@@ -69,7 +67,7 @@ def _above(quota: BudgetQuota) -> Resources:
 def _wanted(bound: BudgetQuota, rm_id: RmId) -> Resources:
     """Amounts that blocked asks of the RM need beyond the remaining amounts."""
     wanted: dict[str, int] = {}
-    for items, number in islice(_blocked(bound, rm_id), MOST_GROUPS):
+    for items, number in _blocked(bound, rm_id):
         for name, value in items:
             wanted[name] = wanted.get(name, 0) + value * number
     left = headroom(bound)
@@ -83,14 +81,14 @@ def _blocked(bound: BudgetQuota, rm_id: RmId) -> Iterator[tuple[Items, int]]:
     Where asks wait for amounts that claims hold, these have to be left beside them.
     """
     groups: dict[AskGroup, None] = {}
-    claims: dict[Claim, HeldRoom] = {}
-    for pool, name in bound.waiters.items():
-        lines = pool.waiting_lines.values() if rm_of(name) == rm_id else ()
-        known = [one for line in lines for one in line.members if isinstance(one, AskGroup)]
-        for group in known:
-            groups[group] = None
-            yield group.ask_class.items, group.waiting
-        claims |= pool.thing.claims if known else {}
+    quotas: dict[Quota, None] = {}
+    pools = [pool for pool, name in bound.waiters.items() if rm_of(name) == rm_id]
+    items = ((pool, one) for pool in pools for line in pool.waiting_lines.values() for one in line.members)
+    for pool, one in islice(items, MOST_ITEMS):
+        if isinstance(one, AskGroup):
+            groups[one] = quotas[pool.thing] = None
+            yield one.ask_class.items, one.waiting
+    claims = {claim: room for quota in quotas for claim, room in quota.claims.items()}
     for claim, room in claims.items():
-        if not any(request.group in groups for request, _ in claim.members):
+        if not any(request.group in groups for request, _ in islice(claim.members, MOST_ITEMS)):
             yield room.items, 1
