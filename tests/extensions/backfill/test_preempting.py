@@ -3,9 +3,22 @@
 import pytest
 
 from extensions.backfill.test_shadows import CONSERVATIVE, EASY, at, starts
+from licorne_core.messages.commands import NodeAction
 from licorne_core.values.asks import Ask
 from licorne_core.values.tags import RUNTIME
-from support.core.builders import app, apps, ask, asks, config, node, nodes, register, release, releases
+from support.core.builders import (
+    app,
+    apps,
+    ask,
+    asks,
+    config,
+    node,
+    nodes,
+    register,
+    release,
+    releases,
+    reload,
+)
 from support.core.driver import Driver, placed, reserved, stopped
 
 QUEUES = (
@@ -202,6 +215,33 @@ def test_idle_room_of_a_start_that_gives_way_needs_no_victims() -> None:
     effects = driver.wait(3.0)
     assert (stopped(effects), placed(effects)) == ([], [("due", "waits", "n0")])
     assert starts(driver) == {"large": (5000.0, ["n0"])}
+
+
+@MODES
+def test_an_ask_that_lost_its_node_uses_what_is_promised_to_it_at_its_start(properties: str) -> None:
+    """Its promise and its start are below the same maximum, which has no room for both."""
+
+    def bound(vcore: int) -> str:
+        queues = QUEUES.replace("10m", "13m")
+        pool = f"[{{name: p, resources: {{max: {{vcore: {vcore}m}}}}, queues: {queues}}}]"
+        return config(pool, rest="nodesortpolicy: fair", properties=properties)
+
+    driver = Driver()
+    driver.do(register(bound(23)), nodes(node("n0", vcore=10), node("n1", vcore=3), node("n2", vcore=10)))
+    driver.do(apps(app("low", "root.p.a"), app("due", "root.p.b"), app("kept", "root.p.c")))
+    for one in (
+        job("low", "big", 8),
+        job("kept", "short", 3, 100),
+        job("kept", "other", 10),
+        job("low", "small", 2),
+    ):
+        driver.do(asks(one))
+    driver.do(asks(job("due", "waits", 2, 50)))
+    assert stopped(driver.wait(2.0)) == ["big"]
+    driver.do(nodes(node("n0", NodeAction.DECOMISSION)), reload(bound(13)))
+    assert starts(driver) == {"waits": (100.0, ["n1"])}
+    at(driver, 90.0)
+    assert placed(driver.do(releases(release("kept", "short")))) == [("due", "waits", "n1")]
 
 
 @MODES

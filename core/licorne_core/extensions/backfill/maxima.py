@@ -62,13 +62,18 @@ def is_tight(quota: Quota, claim: object, items: Items) -> bool:
 
 
 class Holding(Asking):
-    """The asks of a start as the subject of a check; they may use the amounts that the start holds."""
+    """The asks of a start as the subject of a check; they may use the amounts that the start holds.
+
+    A single ask may also use those that are promised to it, after it has lost the node for them.
+    """
 
     __slots__ = ("claim",)
 
     def __init__(self, claim: PlannedClaim) -> None:
         """Create the subject for the holder of a start."""
-        super().__init__(claim.app, claim.members[0][0].group)
+        first = claim.members[0][0]
+        is_gang = claim.app.gang.has_member(first.ask)
+        super().__init__(claim.app, first.group, None if is_gang else first)
         self.claim = claim
 
 
