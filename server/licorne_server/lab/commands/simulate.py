@@ -14,11 +14,12 @@ from licorne_cli.failures import OK, REFUSED, USAGE, RefusedError, UsageError
 from licorne_cli.output.text import (
     NOTHING,
     counted,
+    folded,
     human_resources,
     print_json,
-    print_sentence,
     print_table,
     say,
+    terminal_width,
     while_read,
 )
 from licorne_core.config.caps import MAX_BYTES
@@ -291,7 +292,7 @@ def _print(args: argparse.Namespace, setup: Setup, runs: Sequence[Run]) -> None:
     print_table(HEADERS, rows)
     print()
     for note in _notes(runs):
-        print_sentence(note)
+        print("\n  ".join(folded(note, terminal_width(), terminal_width() - 2)))
 
 
 def _row(one: Run, first: Run) -> list[str]:
