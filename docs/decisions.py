@@ -36,9 +36,9 @@ DRAWN = "hpc"
 BESIDE = ("backfill-easy", "backfill-shortest")
 """Policies that are compared with the reference of the tests on traces."""
 PUBLISHED = {
-    (28_489, 100): {"backfill-easy": "6,837 s, 92.58 (EASY)", "backfill-shortest": "5,904 s, 69.41 (SJBF)"}
+    (28_481, 100): {"backfill-easy": "6,837 s, 92.58 (EASY)", "backfill-shortest": "5,904 s, 69.41 (SJBF)"}
 }
-"""Published mean wait and slowdown, by jobs and processors: KTH-SP2 less 8 jobs, jad-darrous/predictsim."""
+"""Published mean wait and slowdown, by jobs and processors: KTH-SP2, jad-darrous/predictsim."""
 FIRST = 20
 """Maximum number of differing jobs to print for a trace."""
 TABLE = re.compile(r"(<!-- made: (?P<name>[a-z]+) -->\n).*?(?=<!-- end -->)", re.DOTALL)

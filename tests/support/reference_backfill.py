@@ -50,15 +50,15 @@ jobs."""
 
 def played(jobs: Iterable[Job], processors: int, choose: Choice) -> dict[int, int]:
     """The start of each job by its number; at equal times ends precede arrivals, and these precede starts."""
-    coming = sorted(jobs, key=lambda job: (job.submit, job.number))
+    coming = sorted(jobs, key=lambda job: (job.submit, job.number), reverse=True)
     waiting: list[Job] = []
     running: list[Running] = []
     starts: dict[int, int] = {}
     while coming or waiting:
-        now = min([job.submit for job in coming[:1]] + [one.end for one in running])
+        now = min([job.submit for job in coming[-1:]] + [one.end for one in running])
         running = [one for one in running if one.end > now]
-        waiting += [job for job in coming if job.submit <= now]
-        coming = [job for job in coming if job.submit > now]
+        while coming and coming[-1].submit <= now:
+            waiting.append(coming.pop())
         for job in choose(now, processors, waiting, running):
             waiting.remove(job)
             running.append(Running(job, now))

@@ -1,8 +1,7 @@
 """A workload played by `licorne simulate` and by plain backfill (`reference_backfill.py`), job by job.
 
-Jobs that ran longer than they requested count as if they had requested that: a batch system stops them, and
-EASY has no rule for them. A request is at least one second, because 0 means no request. Jobs submitted in the
-same second are in the order of their names, like applications.
+As in published results, jobs are stopped at their requested time, and left out if they ran for no time. A
+request is at least a second, as 0 means none. Jobs of one second are in the order of their names.
 """
 
 from collections.abc import Sequence
@@ -59,10 +58,13 @@ def compared(
     rules: Choice = ShortestFirst(until or inf) if policy == "backfill-shortest" else easy
     of_order = {"backfill.order.until": f"{until}s"}
     made = replace(POLICIES[policy], properties={**POLICIES[policy].properties, **of_order})
-    source.jobs = [job._replace(requested=max(job.requested, job.runtime, 1.0)) for job in source.jobs]
+    source.jobs = [
+        one._replace(requested=(end := max(1.0, one.requested or one.runtime)), runtime=min(one.runtime, end))
+        for one in source.jobs
+        if one.runtime
+    ]
     kind = NodeKind(nodes, {VCORE: 1000 * (processors // nodes)})
-    members = Division.PROCESSOR if nodes > 1 else None
-    setup = Setup(nodes=[kind], rules=Rules(members=members), limit=limit)
+    setup = Setup(nodes=[kind], rules=Rules(members=Division.PROCESSOR if nodes > 1 else None), limit=limit)
     run = play(source, setup, made, None)
     courses = sorted(run.outcome.courses, key=lambda one: (one.job.submit, one.job.job))
     begin = courses[0].job.submit
@@ -87,8 +89,6 @@ def compared(
     ]
     differing.sort(key=lambda one: one.right if one.start is None else min(one.right, one.start))
     waits = [starts[job.number] - job.submit for job in jobs]
-    slowdowns = [
-        max(1.0, (wait + job.runtime) / max(SHORT, job.runtime))
-        for wait, job in zip(waits, jobs, strict=True)
-    ]
+    waited = zip(waits, jobs, strict=True)
+    slowdowns = [max(1.0, (wait + job.runtime) / max(SHORT, job.runtime)) for wait, job in waited]
     return Compared(run, differing, fmean(waits), fmean(slowdowns))

@@ -42,16 +42,16 @@ def test_means_and_spreads() -> None:
 
 
 def test_a_trace_of_a_user_is_compared_with_easy(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Each SWF file has a row for each policy on one node and on many; an empty folder is refused."""
+    """Each SWF file has rows, in which its job of 50 s is stopped after 20; an empty folder is refused."""
     assert decisions.main(["--traces", str(tmp_path)]) == 1
     assert capsys.readouterr().err == f"decisions: {tmp_path} has no SWF files (*.swf, *.swf.gz)\n"
     rest = "-1 " * 7
-    jobs = [f"{job} {job} -1 {9 - job} 2 -1 -1 2 20 -1 1 {rest}".strip() for job in range(1, 5)]
+    jobs = [f"{at} {at} -1 {ran} 2 -1 -1 2 20 -1 1 {rest}".strip() for at, ran in enumerate((8, 7, 6, 50, 0))]
     (tmp_path / "a.swf").write_text("\n".join(["; MaxProcs: 4", *jobs]), encoding="utf-8")
     assert decisions.main(["--traces", str(tmp_path)]) == 0
     _, _, *rows = capsys.readouterr().out.splitlines()
     assert rows == [
-        f"| a.swf | `{policy}` | {shape} | 4 | 2.8, 2.8 s | 1.05, 1.05 | - | 0 |"
+        f"| a.swf | `{policy}` | {shape} | 4 | 2.8, 2.8 s | 1.11, 1.11 | - | 0 |"
         for shape in ("1 × 4", "4 × 1")
         for policy in ("backfill-easy", "backfill-shortest")
     ]
