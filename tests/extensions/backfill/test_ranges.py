@@ -1,6 +1,6 @@
 """Ranges of expected starts: four of five starts lie within their ranges."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 from math import inf
 from random import Random
@@ -9,22 +9,36 @@ from typing import Any
 
 import pytest
 
-from licorne_core.extensions.backfill.ranges import FEWEST_ERRORS, MOST_ERRORS, Expected, Range, Ranges
+from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.backfill.ranges import (
+    FEWEST_ERRORS,
+    FEWEST_OWN,
+    MOST_ERRORS,
+    Expected,
+    Range,
+    Ranges,
+)
 from licorne_core.extensions.backfill.reports import StartSample
+from licorne_core.extensions.backfill.runtimes import FEWEST_SAMPLES
+from licorne_core.values.asks import Shape
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
+from licorne_core.values.resources import Items
+from licorne_core.values.tags import RUNTIME
 from licorne_server.extensions.backfill import Observed
 from licorne_server.testing import FakeRM, VirtualClock, serve
-from support.core.builders import config
+from support.core.builders import app, apps, ask, asks, config, node, nodes, register
+from support.core.driver import Driver
+from support.core.steps import last
 
-LEAF = QueuePath("root.a")
+LEAF, PARTITION = QueuePath("root.a"), PartitionName("[rm1]default")
 SMALL, LARGE = (("vcore", 1000),), (("vcore", 8000),)
 STARTS = 2000
 BACKFILL = config("[{name: a}]", properties="{backfill: easy}")
 
 
-def expected(start: float, items: tuple[tuple[str, int], ...] = SMALL, *, is_held: bool = False) -> Expected:
+def expected(start: float, items: Items = SMALL, *, is_declared: bool = False) -> Expected:
     """A start that was published at the time 0."""
-    return Expected(LEAF, items, is_held, 0.0, start)
+    return Expected(LEAF, items, is_declared, 0.0, start)
 
 
 def told(ranges: Ranges, ask: Expected, start: float) -> Range | None:
@@ -36,29 +50,36 @@ def told(ranges: Ranges, ask: Expected, start: float) -> Range | None:
     return found
 
 
-ERRORS: dict[str, tuple[float, Callable[[Random, int], float]]] = {
-    "as always": (1e5, lambda random, _: random.lognormvariate(-0.5, 1.0)),
-    "in waves": (1e5, lambda random, number: random.lognormvariate(number // 300 % 2, 0.3)),
-    "ever later": (1e5, lambda random, number: random.uniform(0.5, 1.5) * (1.0 + number / STARTS)),
-    "known hours later": (5.0, lambda random, _: random.lognormvariate(-0.5, 0.7)),
+ERRORS: dict[str, tuple[float, int, Callable[[Random, int], float]]] = {
+    "as always": (1e5, 1, lambda random, _: random.lognormvariate(-0.5, 1.0)),
+    "in waves": (1e5, 1, lambda random, number: random.lognormvariate(number // 300 % 2, 0.3)),
+    "ever later": (1e5, 1, lambda random, number: random.uniform(0.5, 1.5) * (1.0 + number / STARTS)),
+    "known hours later": (5.0, 1, lambda random, _: random.lognormvariate(-0.5, 0.7)),
+    "only a few": (1e5, STARTS // 40, lambda random, _: random.lognormvariate(-0.5, 1.0)),
 }
+
+
+def hits(random: Random, starts: int, pause: float, error: Callable[[Random, int], float]) -> Iterator[bool]:
+    """For each range of a partition, whether its start is within it."""
+    observed, actual, now = Observed(), dict[AllocationKey, float](), 0.0
+    views: Any = SimpleNamespace(listed=lambda *ask: iter([at if (at := actual[ask[-1]]) <= now else inf]))
+    for number in range(starts):
+        now, key, wait = pause * number, AllocationKey(str(number)), random.uniform(1500.0, 4500.0)
+        observed.learn(views, PARTITION, now)
+        ask = Expected(LEAF, random.choice((SMALL, LARGE)), False, now, now + wait)
+        actual[key] = now + wait * error(random, number)
+        observed.take(StartSample(app_id=AppId("a"), key=key, behind=0, expected=ask))
+        found = observed.awaited[AppId("a"), key].range
+        if found is not None:
+            yield found.earliest <= actual[key] <= found.latest
 
 
 @pytest.mark.parametrize("case", ERRORS)
 def test_four_of_five_starts_come_within_their_ranges(case: str) -> None:
-    """So it is with constant, alternating and growing errors, and while hundreds of starts are awaited."""
-    (pause, error), starts, now = ERRORS[case], dict[AllocationKey, float](), 0.0
-    views: Any = SimpleNamespace(listed=lambda *ask: iter([at if (at := starts[ask[-1]]) <= now else inf]))
-    random, observed, within = Random(29), Observed(), []
-    for number in range(STARTS):
-        now, key, wait = pause * number, AllocationKey(str(number)), random.uniform(1500.0, 4500.0)
-        observed.learn(views, PartitionName("default"), now)
-        ask = Expected(LEAF, random.choice((SMALL, LARGE)), False, now, now + wait)
-        starts[key] = now + wait * error(random, number)
-        observed.take(StartSample(app_id=AppId("a"), key=key, behind=0, expected=ask))
-        found = observed.awaited[AppId("a"), key].range
-        if found is not None:
-            within.append(found.earliest <= starts[key] <= found.latest)
+    """So it is with constant, alternating, growing and few errors, and while hundreds are awaited."""
+    pause, partitions, error = ERRORS[case]
+    random = Random(29)
+    within = [hit for _ in range(partitions) for hit in hits(random, STARTS // partitions, pause, error)]
     assert 0.78 <= sum(within) / len(within) <= 0.82
 
 
@@ -67,22 +88,41 @@ def test_there_is_no_range_before_enough_starts() -> None:
     ranges = Ranges()
     assert [told(ranges, expected(600.0), 500.0) for _ in range(FEWEST_ERRORS)] == [None] * FEWEST_ERRORS
     assert ranges.range(expected(600.0)) == (500, 500)
-    assert ranges.range(expected(600.0, is_held=True)) is None
+    assert ranges.range(expected(600.0, is_declared=True)) is None
 
 
-def test_a_size_has_a_range_of_its_own_once_it_has_started_often_enough() -> None:
-    """Until then the range of all sizes counts; only the latest errors are kept."""
-    ranges = Ranges()
+@pytest.mark.parametrize(("start", "items"), [(600.0, LARGE), (60_000.0, SMALL)])
+def test_starts_of_one_kind_have_a_range_of_their_own(start: float, items: Items) -> None:
+    """Until enough starts of a size and length of waits are known, that of all; only the latest count."""
+    ranges, ask = Ranges(), expected(start, items)
     for _ in range(4 * MOST_ERRORS):
         told(ranges, expected(600.0), 600.0)
-    assert ranges.range(expected(600.0, LARGE)) == (600, 600)
-    for _ in range(FEWEST_ERRORS):
-        told(ranges, expected(600.0, LARGE), 60.0)
-    assert ranges.range(expected(600.0, LARGE)) == (60, 60)
+    assert ranges.range(ask) == (start, start)
+    for _ in range(FEWEST_OWN):
+        told(ranges, ask, 60.0)
+    assert ranges.range(ask) == (60, 60)
     assert ranges.range(expected(600.0)) == (600, 600)
     for _ in range(MOST_ERRORS):
         told(ranges, expected(600.0), 300.0)
     assert ranges.range(expected(600.0)) == (300, 300)
+
+
+@pytest.mark.pure
+@pytest.mark.parametrize(("tags", "level"), [({}, 80), ({RUNTIME: "60"}, 0)])
+def test_a_shadow_start_by_learnt_runtimes_has_the_range_of_estimates(
+    tags: dict[str, str], level: int
+) -> None:
+    """One by declared runtimes, which becomes no later, has a range of its own."""
+    driver, ranges = Driver(), Ranges()
+    driver.do(register(BACKFILL), nodes(node("n1", memory=1)), apps(app("app", "root.a", tags=tags)))
+    runtimes: Any = starts_of(driver.partition).runtimes
+    for _ in range(FEWEST_SAMPLES):
+        runtimes.learn(LEAF, Shape({"memory": 1}), 60.0)
+    driver.do(asks(*(ask("app", key, memory=1) for key in ("k1", "k2"))))
+    for _ in range(FEWEST_ERRORS):
+        told(ranges, expected(600.0), 600.0)
+    found = last(driver.views.listed("expected_start", PARTITION, "app", "k2", driver.now, ranges))
+    assert (found.first_told > 0.0, found.level) == (True, level)
 
 
 async def test_the_server_learns_the_range_of_expected_starts() -> None:

@@ -140,8 +140,8 @@ def start_of(partition: Partition, app_id: AppId, key: AllocationKey) -> Iterato
 
 
 def _expected(app: Application, request: Request, start: ExpectedStart, now: float) -> Expected:
-    items = request.ask.ask_class.items
-    return Expected(app.queue_path, items, start.first_told > 0.0, now, start.starts_at)
+    is_declared = start.first_told > 0.0 and start.confidence == Confidence.DECLARED
+    return Expected(app.queue_path, request.ask.ask_class.items, is_declared, now, start.starts_at)
 
 
 def _within(start: ExpectedStart, found: Range) -> ExpectedStart:
