@@ -10,6 +10,7 @@ points have neutral types of the kernel. State that the partitions of all RMs sh
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 from typing import Any, Final, NamedTuple
 
 from licorne_core.config.schema import PartitionConfig, QueueSettings
@@ -29,7 +30,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import Resources
+from licorne_core.values.resources import Items, Resources
 from licorne_core.values.timers import Timer, Timers
 
 
@@ -143,7 +144,14 @@ class Extension:
         """Return the new ask of an application of interest, or a changed ask to use in its place."""
         return ask
 
-    # Quotas beyond those of queues, users and groups
+    # Times and quotas beyond those of queues, users and groups
+
+    def opens(self, leaf: Queue, items: Items, time: float) -> tuple[bool, float]:
+        """Whether asks for these amounts may start in the leaf at a time from now on, and until when.
+
+        Only obstacles that end by themselves at a known time count; their blockers are `Timed`.
+        """
+        return True, inf
 
     def quotas(self, app: Application, leaf: Queue) -> tuple[SharedQuota, ...]:
         """Additional quotas of an application that enters the leaf, in which its asks have to fit too."""
@@ -324,7 +332,7 @@ POINTS: Final = {
     "whole core": ("shared",),
     "admission": ("leaf_for", "units", "node_terms", "joining", "arriving"),
     "rules": ("rules",),
-    "quotas": ("quotas", "counted"),
+    "times and quotas": ("opens", "quotas", "counted"),
     "turn": ("begin", "seek", "visited", "pauses", "idle"),
     "order": ("admitted",),
     "life of requests": (
@@ -369,7 +377,7 @@ class Points:
         self._ask(tuple(kind(name, bit, context) for name, bit, kind in self._kinds))
         context.extensions.update(self._by_name)
         context.visited, context.pauses, context.pausing = self.visited, self.pauses, self.pausing
-        context.seeking = self.seek
+        context.seeking, context.opens = self.seek, self.opens
         context.delaying = sum(each.bit for each in self.put_off)
         context.dirty.ranks.admitting = self.admitted
 
@@ -377,7 +385,8 @@ class Points:
         """Remove references from the parts of a removed partition to the extensions, and so the cycles."""
         context.extensions.clear()
         context.pausing = context.delaying = 0
-        context.visited = context.pauses = context.seeking = context.dirty.ranks.admitting = ()
+        context.visited = context.pauses = context.seeking = context.opens = ()
+        context.dirty.ranks.admitting = ()
         self._ask(())
 
     @property
@@ -424,6 +433,7 @@ class Points:
         self.node_lost = self._at("node_lost")
         self.take_marks = self._at("take_marks")
         self.marks = self._at("marks")
+        self.opens = self._at("opens")
         self.quotas = self._at("quotas")
         self.counted = self._at("counted")
         self.seek = self._at("seek")

@@ -44,6 +44,7 @@ def agree(
     maxima: float = 0.0,
     notices: bool = False,
     reclaims: bool = False,
+    closes: bool = False,
     elastic: float = ELASTIC,
     topology: bool | None = None,
 ) -> None:
@@ -60,6 +61,7 @@ def agree(
             maxima=maxima,
             notices=notices,
             reclaims=reclaims,
+            closes=closes,
             elastic=elastic,
             topology=topology,
         ).steps
@@ -137,11 +139,13 @@ def test_the_size_of_slices_changes_no_decision(part: range, tuning: Tuning) -> 
 
 @pytest.mark.worlds(first=3_100_000, one_in=6)
 @pytest.mark.parametrize(
-    ("shortest", "length"), [(0.0, CROWDED), (0.9, 3 * CROWDED)], ids=["in order", "shortest first"]
+    ("shortest", "closes", "length"),
+    [(0.0, False, CROWDED), (0.9, False, 3 * CROWDED), (0.0, True, CROWDED)],
+    ids=["in order", "shortest first", "opening hours"],
 )
-def test_core_and_oracle_agree_with_backfill(part: range, shortest: float, length: int) -> None:
+def test_core_and_oracle_agree_with_backfill(part: range, shortest: float, closes: bool, length: int) -> None:
     """Blocked asks hold shadow starts: other asks pass, ends are early and late, and nodes are removed."""
-    agree(part, length=length, backfill=1.0, shortest=shortest)
+    agree(part, length=length, backfill=1.0, shortest=shortest, closes=closes)
 
 
 @pytest.mark.worlds(first=3_650_000, one_in=6)

@@ -36,6 +36,11 @@ class Claim(ABC):
     def as_passed(self) -> Passed:
         """The record of this claim, for an allocation that passes it."""
 
+    @property
+    @abstractmethod
+    def is_closed(self) -> bool:
+        """True if its asks may not start now, because of the time alone."""
+
     @abstractmethod
     def decide(self, now: float) -> Any:
         """The decision that places the asks or changes their claim; None if there is none."""

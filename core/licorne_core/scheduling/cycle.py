@@ -23,7 +23,7 @@ from licorne_core.scheduling.node_search.index import StillLooking
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.stages import Claimed, Decision, Position, Stage
 from licorne_core.scheduling.waiting.blockers import Blocker
-from licorne_core.scheduling.waiting.shortages import HeldShortage, QuotaShortage
+from licorne_core.scheduling.waiting.shortages import QuotaShortage, is_foreseen
 from licorne_core.scheduling.waiting.waiting import Parked
 from licorne_core.values.app_states import AppState
 from licorne_core.values.ranking import Ranking
@@ -243,7 +243,7 @@ class Cycle:
         over = blocker.quota if isinstance(blocker, QuotaShortage) else None
         if group.unplaceable or over is not None:
             self._want(group, over)
-        elif isinstance(blocker, HeldShortage):
+        elif is_foreseen(blocker):
             self._want(group, None, is_held=True)
         lacks = group.unplaceable or over is self._root
         group.nowhere |= lacks
@@ -255,7 +255,7 @@ class Cycle:
         return blocker
 
     def _want(self, group: AskGroup, over: Quota | None, *, is_held: bool = False) -> None:
-        """Register asks that exceed a quota, fit no node, or would use held amounts, for a remedy."""
+        """Register asks for a remedy: they exceed a quota, fit no node, use held amounts, or are early."""
         for kind, remedy in self._remedies.items():
             helps = remedy.helps(group, over, is_held=is_held)
             if helps and kind not in group.remedy_requests:

@@ -66,7 +66,7 @@ class Remedy(ABC):
     def helps(self, group: AskGroup, over: Quota | None, *, is_held: bool) -> bool:
         """True if it may help; `over` is the quota that the asks exceed, None if they fit no node.
 
-        With `is_held` they exceed only the part of the quota that claims leave.
+        With `is_held` they exceed only the part of a quota that claims leave, or wait for a known time.
         """
 
     @abstractmethod

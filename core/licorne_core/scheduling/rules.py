@@ -71,6 +71,8 @@ class CheckContext:
     """Flags of extensions that are on in the RM's extra configuration."""
     seeking: tuple[Any, ...] = ()
     """Extensions that find nodes for rooms reserved for gang members."""
+    opens: tuple[Any, ...] = ()
+    """Extensions that stop asks until a known time."""
     visited: tuple[Any, ...] = ()
     pauses: tuple[Any, ...] = ()
     """Extensions that may pause an application."""

@@ -160,7 +160,7 @@ BACKFILL = (
     Defect(
         "later-asks-take-the-place",
         "Shadows.has_room",
-        swap("+ len ( self . asking )", ""),
+        swap("sum ( one == waits for one in self . asking . values ( ) )", "0"),
         "while the RM judges a node for the first ask, a later ask gets the only planned start",
         ("extensions/backfill/test_asked_starts",),
     ),
@@ -468,7 +468,7 @@ BACKFILL = (
     Defect(
         "guaranteed-starts-give-way",
         "Claim.precedes",
-        swap("and not is_within_guarantee ( start . app . leaf , start . total )", ""),
+        swap("is_within_guarantee ( start . app . leaf , start . total )", "False"),
         "an ask within its guarantee takes the node of a start within the guarantee of another queue",
         _PREEMPTING,
     ),

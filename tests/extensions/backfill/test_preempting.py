@@ -106,6 +106,25 @@ def test_a_start_within_a_guarantee_keeps_its_node(properties: str, size: int) -
 
 
 @pytest.mark.parametrize(
+    ("hours", "then"),
+    [("13:00-14:00", []), ("14:00-15:00", ["long", "short", "waits"])],
+    ids=["open", "closed"],
+)
+@MODES
+def test_a_start_of_a_closed_leaf_gives_way_to_a_guarantee(
+    properties: str, hours: str, then: list[str]
+) -> None:
+    """Within its guarantee, too: it may not start before the opening, and the ask is starved now."""
+    queues = QUEUES.replace("{name: c,", f"{{name: c, properties: {{opening.hours: '{hours}'}},")
+    driver = world(10, properties=properties, queues=queues)
+    driver.do(asks(job("low", "short", 7, 100), job("low", "long", 3, 5000)))
+    driver.do(asks(job("kept", "large", 7, 50)))
+    assert starts(driver)["large"] == (100.0 if then == [] else 800.0, ["n0"])
+    driver.do(asks(job("due", "waits", 8)))
+    assert sorted(after(driver, 5.0)) == then
+
+
+@pytest.mark.parametrize(
     ("holder", "size", "then"),
     [
         ("due", 6, ["large", "long", "waits"]),

@@ -1,12 +1,41 @@
-"""Seeded defects in opening hours: the times at which leaves open and close, and the wake-up of asks."""
+"""Seeded defects in opening hours: times of openings, the wake-up of asks, and starts within the hours."""
 
 from mutants.defect import Defect
-from mutants.operators import drop, swap
+from mutants.operators import drop, returns, swap
 
 TIMES = ("extensions/opening_hours/test_opening_times",)
 HOURS = ("extensions/opening_hours/test_opening_hours",)
+STARTS = ("extensions/backfill/test_opening_starts",)
 
 OPENING_HOURS = (
+    Defect(
+        "start-of-today-for-tomorrow",
+        "Shadows.has_room",
+        swap("one . waits == waits for", "True for"),
+        "an ask of a closed leaf takes the only planned start from asks that may start now",
+        STARTS,
+    ),
+    Defect(
+        "start-in-former-hours",
+        "PlannedStarts._may_plan",
+        drop("is_overdue"),
+        "after a change of opening hours a start stays at a time at which the leaf is closed",
+        STARTS,
+    ),
+    Defect(
+        "start-in-closed-hours",
+        "Openings.gate",
+        returns("None"),
+        "a start is planned while the leaf is closed",
+        STARTS,
+    ),
+    Defect(
+        "calendar-of-former-hours",
+        "CalendarFull.lets_through",
+        swap("not is_open", "False"),
+        "asks are not planned among the later starts once their leaf closes",
+        STARTS,
+    ),
     Defect(
         "open-for-a-moment-more",
         "OpeningHours.at",

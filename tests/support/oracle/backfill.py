@@ -55,7 +55,8 @@ class ShadowRecord:
     charged to its maxima whose expected, undeclared end was by the start. `looked` is the time of the last
     plan or search for an earlier start; -inf if something has ended since. `late` is its delay together with
     others since it was planned. `beside` are the other starts known to it. `behind` are the maxima under
-    which the ask did not fit at the first publication, as far as they still count.
+    which the ask did not fit at the first publication, as far as they still count. With `waits` the leaf was
+    closed at some time until the start; such a start counts by itself, behind no maximum.
     """
 
     node_id: str
@@ -71,6 +72,7 @@ class ShadowRecord:
     ended: set[Name] = field(default_factory=set)
     beside: set[tuple[int, float]] = field(default_factory=set)
     behind: set[Key] = field(default_factory=set)
+    waits: bool = False
 
     @property
     def name(self) -> tuple[int, float]:
@@ -80,7 +82,25 @@ class ShadowRecord:
 
 def likeness(look: Look, app: AppRecord, ask: AskRecord) -> Likeness:
     """The present likeness of an ask."""
-    return ask.ask_class, frozenset(binding(look, app, ask, holders(look.apps)))
+    bound = binding(look, app, ask, holders(look.apps))
+    return ask.ask_class, frozenset([*bound, *_hours_of(look, app)])
+
+
+def _hours_of(look: Look, app: AppRecord) -> list[Key]:
+    """The leaf as a bound, if it is not always open."""
+    always = look.queues[app.queue].closes_at(look.now) == inf
+    return [] if always else [("hours", "", app.queue)]
+
+
+def is_open_at(look: Look, app: AppRecord, shadow: ShadowRecord) -> bool:
+    """True if the leaf is open at the start, or now if it is due."""
+    due = max(look.now, shadow.start)
+    return look.queues[app.queue].opens_at(due) == due
+
+
+def is_closed(look: Look, app: AppRecord) -> bool:
+    """True if the leaf is closed now."""
+    return look.queues[app.queue].opens_at(look.now) > look.now
 
 
 class Unplanned(NamedTuple):
@@ -106,6 +126,7 @@ class StartQuestion(NamedTuple):
     app_id: str
     key: str
     node_id: str
+    waits: bool
 
 
 class Lapse(NamedTuple):
@@ -152,10 +173,10 @@ def note_end(
             del of_user[app_id]
 
 
-def is_full(look: Look) -> bool:
-    """True if no further ask may get a planned start; those behind maxima do not count."""
-    told = [one for _, _, one in holders(look.apps) if not one.behind]
-    return len(told) + look.asked_for_starts >= MOST[mode(look.queues)]
+def is_full(look: Look, *, waits: bool = False) -> bool:
+    """True if no further ask may get a start behind no maximum that `waits` for an opening, or does not."""
+    told = [one for _, _, one in holders(look.apps) if not one.behind and one.waits == waits]
+    return len(told) + look.asked_for_starts.count(waits) >= MOST[mode(look.queues)]
 
 
 def runtime_for_order(look: Look) -> Callable[[AppRecord], float] | None:
@@ -191,37 +212,6 @@ def give_way(look: Look, node: NodeRecord) -> None:
         has_room = look.now < shadow.start and leaves_free(look, node, shadow, nothing)
         if shadow.node_id == node.node_id and not has_room:
             shadow.stale, shadow.overdue = True, False
-
-
-def is_kept(look: Look, shadow: ShadowRecord) -> bool:
-    """True if an ask that preempts has the node reserved: until it is placed the start keeps the node."""
-    asks = [
-        ask
-        for app in look.apps.values()
-        for ask in (*app.asks.values(), *(one.ask for one in app.allocations.values()))
-    ]
-    return any(
-        one.reservation is not None
-        and one.reservation.node_id == shadow.node_id
-        and one.required_node is None
-        for one in asks
-    )
-
-
-def may_be_earlier(look: Look, shadow: ShadowRecord) -> bool:
-    """True if an earlier start may exist.
-
-    Time has passed, something has ended, another start moved, or the configuration has changed.
-    """
-    known = {other.name for _, _, other in holders(look.apps)}
-    return look.now >= shadow.looked + REPLAN_SECONDS or not shadow.beside <= known
-
-
-def is_due_by_time(apps: dict[str, AppRecord], one: Hold | Lapse | StartQuestion) -> bool:
-    """True if the start is published and only time calls for a better one, which causes no turn."""
-    shadow = apps[one.app_id].asks[one.key].shadow
-    known = {other.name for _, _, other in holders(apps)}
-    return shadow is not None and not shadow.stale and shadow.beside <= known
 
 
 def passed_by(look: Look, app: AppRecord, key: str) -> tuple[str, str, float] | None:
@@ -322,7 +312,7 @@ def ask_first(look: Look, app: AppRecord, ask: AskRecord, found: ShadowRecord) -
     told = ask.shadow is not None and ask.shadow.node_id == found.node_id
     if told or not look.must_ask(ask, look.nodes[found.node_id], allocate=False):
         return None
-    return StartQuestion(app.app_id, ask.key, found.node_id)
+    return StartQuestion(app.app_id, ask.key, found.node_id, found.waits)
 
 
 def start_for(
@@ -350,20 +340,25 @@ def start_for(
     if rests:
         return None, True
     held = [one.behind for _, _, one in holders(look.apps)]
-    is_planned = any(sum(key in one for one in held) >= most for key in bounds(look, app))
-    if not asked or look.is_asked(app) or is_full(look) or is_planned:
+    closed = is_closed(look, app)
+    is_planned = not closed and any(sum(key in one for one in held) >= most for key in bounds(look, app))
+    if not asked or look.is_asked(app) or is_full(look, waits=closed) or is_planned:
         return None, False
     over = exceeded(look, app, ask)
     if any(map(is_budget, over)):
         return None, False
     pauses = all_pauses[-1].copy()
-    like = likeness(look, app, ask)
-    if is_full_behind(like[1], held) or _no_node_is_so_large(look, ask) or over:
+    like, behind = likeness(look, app, ask), binding(look, app, ask, holders(look.apps))
+    if (not closed and is_full_behind(frozenset(behind), held)) or _no_node_is_so_large(look, ask) or over:
         until = look.now + RETRY_SECONDS
     elif (until := pauses.until(app, like, look.now)) <= look.now:
         found = plan(look, app, ask)
-        if found is not None:
-            return ask_first(look, app, ask, found) or Hold(app.app_id, ask.key, found, like), False
+        question = None if found is None else ask_first(look, app, ask, found)
+        if question is not None:
+            return question, False
+        if found is not None and not (found.waits and is_full(look, waits=True)):
+            found.behind = set() if found.waits else set(behind)
+            return Hold(app.app_id, ask.key, found, like), False
         until = pauses.pause(look, app, like)
     unplanned.append(Unplanned(app.app_id, ask.kind, until))
     all_pauses.append(pauses)
@@ -381,16 +376,19 @@ def _no_node_is_so_large(look: Look, ask: AskRecord) -> bool:
 def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
     """The earliest start on any node; None if a necessary end is unknown.
 
-    If maxima bind, the node is the one whose room is free last, as for gangs.
+    If maxima bind, or the leaf closes before, the node is the one whose room is free last, as for gangs.
     """
     most = bounds(look, app)
     bound = [_under(look, key, most[key], ask) for key in binding(look, app, ask, holders(look.apps))]
+    leaf, present = look.queues[app.queue], ask.shadow
+    before = inf if present is None or present.stale else present.start
+    by_last = bound or leaf.closes_at(look.now) < before
     found = []
     for node in look.nodes.values():
         profile = _on(look, node, app, ask)
         if profile is not None:
             times = sorted({look.now, *(time for one in (profile, *bound) for time in one.times)} - {inf})
-            for time in times:
+            for time in sorted(map(leaf.opens_at, times)):
                 if all(one.lasts(look, ask, time) for one in (profile, *bound)):
                     found.append((time, profile, node))
                     break
@@ -398,7 +396,7 @@ def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
         return None
     start = min(time for time, _, _ in found)
     _, _, node = min(
-        (profile.since(look, ask, start) if bound else (), node_key(look, node), node)
+        (profile.since(look, ask, start) if by_last else (), node_key(look, node), node)
         for time, profile, node in found
         if time == start
     )
@@ -420,6 +418,7 @@ def plan(look: Look, app: AppRecord, ask: AskRecord) -> ShadowRecord | None:
         looked=look.now,
         beside=beside,
         ended=ended,
+        waits=leaf.closes_at(look.now) <= start,
     )
 
 

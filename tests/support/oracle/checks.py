@@ -3,7 +3,7 @@
 With `reserved` the amounts promised to the ask are available to it.
 """
 
-from support.oracle.backfill import lets
+from support.oracle.backfill import is_closed, lets
 from support.oracle.books import Amounts, AppRecord, AskRecord, NodeRecord, add_to
 from support.oracle.held import behind
 from support.oracle.order import Look, node_key
@@ -40,7 +40,7 @@ def within_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool 
     Its leaf has to be open as well: preemption helps against none of these.
     """
     within = within_user_limits(look, app, ask, reserved=reserved)
-    return within and not stops_for_good(look, app, ask)
+    return within and not is_closed(look, app) and not stops_for_good(look, app, ask)
 
 
 def within_user_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: bool = False) -> bool:
@@ -55,9 +55,7 @@ def within_user_limits(look: Look, app: AppRecord, ask: AskRecord, *, reserved: 
 
 
 def stops_for_good(look: Look, app: AppRecord, ask: AskRecord) -> bool:
-    """True if its leaf is closed, or its budgets of hours are used up: no start is planned for it."""
-    if not look.queues[app.queue].is_open(look.now):
-        return True
+    """True if its budgets of hours are used up: no start is planned for it."""
     return any(
         look.memory.used_up(look.queues[path], name, look.now)
         for path in lineage(app.queue)

@@ -16,8 +16,9 @@ from support.oracle.backfill import (
     Unplanned,
     ask_first,
     holders,
-    is_kept,
-    may_be_earlier,
+    is_closed,
+    is_full,
+    is_open_at,
     plan,
     runtime_for_order,
     start_for,
@@ -40,7 +41,7 @@ from support.oracle.checks import (
 )
 from support.oracle.clearing import victims_on_required_node
 from support.oracle.gangs import is_replaceable
-from support.oracle.held import behind, exceeds
+from support.oracle.held import behind, exceeds, is_kept, may_be_earlier
 from support.oracle.order import Look, apps_in_order, apps_of_leaf
 from support.oracle.pauses import Pauses
 from support.oracle.replacing import Replacement, replace_one
@@ -168,8 +169,8 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
         comes = comes and app.backs_off_until <= look.now and not is_replaceable(app, ask)
         comes = comes and (app.state != "Accepted" or may_start(look, app))
         comes = comes and not stops_for_good(look, app, ask)
-        within = within_user_limits(look, app, ask) and within_maxima(look, app, ask)
-        within = within and not behind(look, app, ask, ask)
+        within = not is_closed(look, app) and within_user_limits(look, app, ask)
+        within = within and within_maxima(look, app, ask) and not behind(look, app, ask, ask)
         if not shadow.stale and exceeds(look, app, ask):
             shadow.stale = shadow.overdue = True
         node = look.nodes.get(shadow.node_id)
@@ -177,6 +178,8 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
         if comes and within and asked and node is not None and takes(look, node, ask):
             return Decision(app.app_id, ask.key, node.node_id)
         may_plan = comes and asked
+        if may_plan and not is_open_at(look, app, shadow):
+            shadow.stale, shadow.overdue = True, False
         if not shadow.stale and not (may_plan and may_be_earlier(look, shadow)):
             continue
         if may_plan and (look.is_asked(app) or (shadow.stale and is_kept(look, shadow))):
@@ -184,8 +187,14 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
         found = plan(look, app, ask) if may_plan else None
         earlier = found is not None and (shadow.stale or found.start < shadow.start)
         question = ask_first(look, app, ask, found) if found is not None and earlier else None
+        if question is None and found is not None and found.waits and shadow.overdue:
+            shadow.overdue = False
+            found = plan(look, app, ask)
+            question = None if found is None else ask_first(look, app, ask, found)
         if question is not None:
             return question
+        if found is not None and found.waits and not shadow.waits and is_full(look, waits=True):
+            found = None
         if shadow.stale and found is None:
             return Lapse(app.app_id, ask.key)
         looked.append((app.app_id, ask.key))
@@ -280,7 +289,8 @@ def _alone(look: Look, app: AppRecord, ask: AskRecord, outcome: Outcome) -> tupl
     if stops_for_good(look, app, ask):
         return None, False
     within, asked = within_maxima(look, app, ask), may_be_asked_about(look, ask)
-    if not within_user_limits(look, app, ask) or (within and is_behind(look, app, ask)):
+    stopped = is_closed(look, app) or not within_user_limits(look, app, ask)
+    if stopped or (within and is_behind(look, app, ask)):
         return start_for(look, app, ask, outcome.unplanned, outcome.pauses, asked=asked)[0], False
     if within and not asked:
         return None, False

@@ -271,7 +271,7 @@ def _ask_to_plan(partition: PartitionOracle, decision: StartQuestion) -> None:
     assert asked[0].node_id == decision.node_id, f"core asks about {asked}, not {decision.node_id} first"
     known = [node for node in asked if (ask.ask_class, False) in node.results or not node.holds(ask.size)]
     assert not known, f"core asks about {known} in vain"
-    check.of_gang, check.plans = app, ask.shadow is None
+    check.of_gang, check.plans, check.waits = app, ask.shadow is None, decision.waits
 
 
 def _keep_other_room(partition: PartitionOracle, decision: GiveUp | Hold | Lapse, now: float) -> None:
@@ -291,11 +291,12 @@ def _follow_start(partition: PartitionOracle, decision: Hold | Lapse, now: float
     if ask.shadow is None:
         if decision.like is not None:
             partition.pauses.end(decision.like)
-            decision.shadow.behind = set(decision.like[1])
         partition.told_starts += 1
         decision.shadow.serial = partition.told_starts
     else:
-        decision.shadow.serial, decision.shadow.behind = ask.shadow.serial, ask.shadow.behind
+        decision.shadow.waits |= ask.shadow.waits
+        decision.shadow.behind = set() if decision.shadow.waits else ask.shadow.behind
+        decision.shadow.serial = ask.shadow.serial
     was_overdue = ask.shadow is not None and ask.shadow.overdue
     ask.shadow = decision.shadow
     look, held = look_at(partition, now), holders(partition.apps)

@@ -1,6 +1,16 @@
 """Amounts of maxima that planned starts reserve, against other asks and after a reload."""
 
-from support.oracle.backfill import SLACK, ShadowRecord, holders, in_time, minus
+from support.oracle.backfill import (
+    REPLAN_SECONDS,
+    SLACK,
+    Hold,
+    Lapse,
+    ShadowRecord,
+    StartQuestion,
+    holders,
+    in_time,
+    minus,
+)
 from support.oracle.books import Amounts, AppRecord, AskRecord, add_to
 from support.oracle.maxima import Key, bounds, charged, free_of, is_budget, is_due_below
 from support.oracle.order import Look
@@ -65,3 +75,34 @@ def _is_left(
             add_to(left, minus(holder.size))
     needed = {name: value for name, value in needs.items() if name in most and (value > 0 or strictly)}
     return all(left[name] >= value for name, value in needed.items())
+
+
+def is_kept(look: Look, shadow: ShadowRecord) -> bool:
+    """True if an ask that preempts has the node reserved: until it is placed the start keeps the node."""
+    asks = [
+        ask
+        for app in look.apps.values()
+        for ask in (*app.asks.values(), *(one.ask for one in app.allocations.values()))
+    ]
+    return any(
+        one.reservation is not None
+        and one.reservation.node_id == shadow.node_id
+        and one.required_node is None
+        for one in asks
+    )
+
+
+def may_be_earlier(look: Look, shadow: ShadowRecord) -> bool:
+    """True if an earlier start may exist.
+
+    Time has passed, something has ended, another start moved, or the configuration has changed.
+    """
+    known = {other.name for _, _, other in holders(look.apps)}
+    return look.now >= shadow.looked + REPLAN_SECONDS or not shadow.beside <= known
+
+
+def is_due_by_time(apps: dict[str, AppRecord], one: Hold | Lapse | StartQuestion) -> bool:
+    """True if the start is published and only time calls for a better one, which causes no turn."""
+    shadow = apps[one.app_id].asks[one.key].shadow
+    known = {other.name for _, _, other in holders(apps)}
+    return shadow is not None and not shadow.stale and shadow.beside <= known

@@ -42,8 +42,8 @@ class Look(NamedTuple):
     its asks or for any, `left_of_budgets` what other partitions leave of each. `runs` are the latest runtimes
     by leaf and size, `last_runs` those of a user's last applications, and `pauses` those of asks without a
     start. `places` are those of lost gang members. `is_asked`: the RM is being asked about nodes for a whole
-    gang, or a start, of an application. `asked_for_starts` counts applications whose first start waits for an
-    answer.
+    gang, or a start, of an application. `asked_for_starts` has, for each application whose first start waits
+    for an answer, if its leaf is closed before that start.
     """
 
     queues: dict[str, QueueRecord]
@@ -68,7 +68,7 @@ class Look(NamedTuple):
     pauses: Any
     places: list[Any]
     is_asked: Callable[[AppRecord], bool]
-    asked_for_starts: int
+    asked_for_starts: list[bool]
 
 
 Runtime = Callable[[AppRecord], float]

@@ -152,7 +152,8 @@ class PredicateCheck:
 
     `named` are application and key of the ask in the check. `sent`: it was written to the RM. `victims` are
     stopped by plans that wait for the answer. `of_gang` is the application whose gang, or planned start,
-    waits for it; with `plans` no start of the gang is planned so far.
+    waits for it; with `plans` no start of the gang is planned so far, and with `waits` its leaf is closed
+    before the start.
     """
 
     named: tuple[str, str]
@@ -165,6 +166,7 @@ class PredicateCheck:
     victims: "VictimCheck | None" = None
     of_gang: AppRecord | None = None
     plans: bool = False
+    waits: bool = False
 
     @property
     def is_orphaned(self) -> bool:

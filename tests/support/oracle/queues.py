@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cache
+from math import inf
 
 from support.oracle.books import Amounts, AppRecord
 from support.oracle.terms import LimitRecord
@@ -59,11 +60,19 @@ class QueueRecord:
         bound = int(most or min(100 * int(gain), 2**31 - 1))
         return min(2**31 - 1, app.priority() + min(bound, int(gain) * spans))
 
-    def is_open(self, now: float) -> bool:
-        """True if asks may start in this leaf at that Unix time; its hours are in UTC."""
+    def opens_at(self, time: float) -> float:
+        """The first time from that Unix time on at which asks may start in this leaf; hours are in UTC."""
+        return self._next(time, is_open=True)
+
+    def closes_at(self, time: float) -> float:
+        """The first time from then on at which no asks may start; inf for none."""
+        return self._next(time, is_open=False)
+
+    def _next(self, time: float, *, is_open: bool) -> float:
         written = self.properties.get("opening.hours", "off")
-        minute = int(now // 60) % 1440
-        return written == "off" or any(_has(span, minute) for span in written.split(","))
+        minute = int(time // 60)
+        wait = _minutes_until(written, minute % 1440, is_open=is_open)
+        return (minute + wait) * 60.0 if wait else time
 
     @property
     def backoff(self) -> int:
@@ -105,6 +114,16 @@ class QueueRecord:
         if self.properties.get("priority.policy") == "fence":
             return offset
         return max(-(2**31), min(2**31 - 1, inside + offset))
+
+
+@cache
+def _minutes_until(written: str, minute: int, *, is_open: bool) -> float:
+    """Minutes from a minute of the day until hours such as ``08:00-12:00,22:00-06:00`` open, or close."""
+    for wait in range(1440):
+        there = (minute + wait) % 1440
+        if is_open == (written == "off" or any(_has(span, there) for span in written.split(","))):
+            return wait
+    return inf
 
 
 def _has(span: str, minute: int) -> bool:

@@ -4,7 +4,7 @@ from math import inf
 
 from licorne_core.messages.commands import NodeAction, NodeUpdate, ReleaseRequest, TerminationType
 from licorne_core.values.asks import Ask
-from support.oracle.backfill import MOST, declared, holders, mode, note_end
+from support.oracle.backfill import MOST, ShadowRecord, declared, holders, mode, note_end
 from support.oracle.books import (
     ALLOCATED,
     PLACEHOLDER,
@@ -224,12 +224,13 @@ def lose_starts(partition: PartitionOracle, node: NodeRecord) -> None:
 
 def follow_quotas(partition: PartitionOracle) -> None:
     """Let starts be behind none but the present quotas of their applications; the latest surplus ones end."""
-    kept: list[set[Key]] = []
+    kept: list[ShadowRecord] = []
     for app, ask, shadow in holders(partition.apps):
         shadow.behind = {key for key in shadow.behind if _counts_in(partition, app, key)}
-        counts = [sum(key in one for one in kept) for key in shadow.behind]
-        if max(counts or [sum(not one for one in kept)]) < MOST[mode(partition.queues)]:
-            kept.append(shadow.behind)
+        counts = [sum(key in one.behind for one in kept) for key in shadow.behind]
+        alike = sum(not one.behind and one.waits == shadow.waits for one in kept)
+        if max(counts or [alike]) < MOST[mode(partition.queues)]:
+            kept.append(shadow)
         else:
             ask.shadow = None
 

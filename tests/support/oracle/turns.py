@@ -50,7 +50,7 @@ def look_at(partition: PartitionOracle, now: float) -> Look:
         partition.pauses,
         partition.places,
         lambda app: any(check.of_gang is app for check in partition.checks.open.values()),
-        len({id(one.of_gang) for one in partition.checks.open.values() if one.plans}),
+        [*{id(one.of_gang): one.waits for one in partition.checks.open.values() if one.plans}.values()],
     )
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from licorne_core.config.schema import PreemptionPolicy, QueueSettings, VictimOrder
 from licorne_core.model.apps.requests import RequestState
 from licorne_core.standard.preemption.keys import RECLAIM
-from support.oracle.backfill import ShadowRecord, holders, leaves_free
+from support.oracle.backfill import ShadowRecord, holders, is_closed, leaves_free
 from support.oracle.books import ALLOCATED, PLACEHOLDER, AllocationRecord, Amounts, AppRecord, AskRecord
 from support.oracle.elastic import is_member
 from support.oracle.order import Look
@@ -333,6 +333,9 @@ def _snapshot(look: Look, ask: AskRecord, going: Collection[int]) -> Cluster:
                     for app, holder, shadow in holders(look.apps)
                     if shadow.node_id == node.node_id and holder is not ask
                     if not (_is_ahead(node.node_id, ask, shadow) or leaves_free(look, node, shadow, ask))
+                ),
+                closed=tuple(
+                    (app.app_id, holder.key) for app, holder, _ in holders(look.apps) if is_closed(look, app)
                 ),
             )
             for node in look.nodes.values()

@@ -380,12 +380,13 @@ class BruteForce:
     def _is_large(self, node: NodeRecord) -> bool:
         """True if the node is schedulable, holds the ask when empty, and starts in the way give way to it."""
         is_large = all(node.capacity.get(name, 0) >= wanted for name, wanted in self.ask.size.items())
-        return node.schedulable and is_large and all(map(self._gives_way, node.in_the_way))
+        return node.schedulable and is_large and all(self._gives_way(node, one) for one in node.in_the_way)
 
-    def _gives_way(self, holder: tuple[str, str]) -> bool:
-        """True if the ask precedes a planned start: by a guarantee, if the start is not within one."""
+    def _gives_way(self, node: NodeRecord, holder: tuple[str, str]) -> bool:
+        """True if the ask precedes a planned start: by a guarantee, if the start is not within one now."""
         (one,) = (Rules(self.cluster, one) for one in self.cluster.requests if (one.app, one.key) == holder)
-        return not self.rules.fair and (one.entitled is None or not one.is_due())
+        is_due = holder not in node.closed and one.entitled is not None and one.is_due()
+        return not self.rules.fair and not is_due
 
     def is_free(self, node: NodeRecord) -> bool:
         """True if the node could be reserved for the ask, regardless of the RM."""

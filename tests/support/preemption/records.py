@@ -33,6 +33,8 @@ class NodeRecord:
     """Application and key of the asks with a planned start on it, without the ask of the search."""
     in_the_way: tuple[tuple[str, str], ...] = ()
     """Those for which the ask would leave too little room at their start."""
+    closed: tuple[tuple[str, str], ...] = ()
+    """Those of leaves that are closed now."""
 
 
 @dataclass(frozen=True, kw_only=True)

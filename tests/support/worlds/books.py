@@ -5,6 +5,7 @@ from typing import Any
 
 from licorne_core.extensions.back_off.extension import BackOffs
 from licorne_core.extensions.backfill.extension import starts_of
+from licorne_core.extensions.backfill.shadow_start import ShadowStart
 from licorne_core.extensions.budgets.shared import budgets_of
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup
@@ -18,7 +19,7 @@ from licorne_core.standard.preemption.requests import preemption_request_of
 from licorne_core.standard.reservations.extension import review_of
 from licorne_core.views.explain import applications_ahead
 from support.oracle import PartitionOracle
-from support.oracle.backfill import holders, runtime_for_order
+from support.oracle.backfill import holders, is_open_at, runtime_for_order
 from support.oracle.books import AppRecord, Kind
 from support.oracle.gangs import task_groups
 from support.oracle.held import exceeds
@@ -36,7 +37,7 @@ def books_of_core(partition: Partition, now: float) -> dict[str, Any]:
     """The state of the core."""
     return {
         "apps": {app.app_id: _app_of_core(partition, app, now) for app in partition.applications.values()},
-        "unseen": unseen(partition),
+        "unseen": unseen(partition, now),
         "nodes": {
             node.node_id: (node.schedulable, _without_zeros(node.available))
             for node in partition.nodes.by_id.values()
@@ -149,7 +150,7 @@ def pauses(app: Application) -> dict[Kind, float]:
     }
 
 
-def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
+def unseen(partition: Partition, now: float) -> tuple[Keys, Keys, Keys]:
     """State that no effect shows: reserved nodes, assumed asks, the states of pairs, reviews."""
     apps = partition.applications.values()
     reserved: Keys = {
@@ -172,7 +173,7 @@ def unseen(partition: Partition) -> tuple[Keys, Keys, Keys]:
     asked = _questions(partition)
     shadows: Keys = {
         (one.app.app_id, f"start of {one.request.key}"): str(
-            (one.start, one.expected_end, one.is_stale or one.exceeds, *map(_id, one.places))
+            (one.start, one.expected_end, _is_invalid(partition, one, now), *map(_id, one.places))
         )
         for one in starts_of(partition).shadows
     }
@@ -286,13 +287,19 @@ def unseen_by_oracle(partition: PartitionOracle, now: float) -> tuple[Keys, Keys
             (
                 one.start,
                 one.end,
-                one.stale or exceeds(look, app, ask),
+                one.stale or exceeds(look, app, ask) or (one.start > now and not is_open_at(look, app, one)),
                 *([one.node_id] if one.node_id else []),
             )
         )
         for app, ask, one in holders(partition.apps)
     }
     return reserved, assumed, {**pairs, **stopping, **asked, **starts, **review}
+
+
+def _is_invalid(partition: Partition, shadow: ShadowStart, now: float) -> bool:
+    """True if the start is to be planned again."""
+    is_open, _ = starts_of(partition).shadows.openings.at(shadow.app.leaf, shadow.total, shadow.start)
+    return shadow.is_stale or shadow.exceeds or (shadow.start > now and not is_open)
 
 
 def _review(*, due: bool) -> Keys:

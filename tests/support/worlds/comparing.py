@@ -21,9 +21,10 @@ from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.slices import Tuning
 from support.core.driver import Driver, placed, released
 from support.oracle import Made, Oracle, Released
-from support.oracle.backfill import Hold, StartQuestion, Unplanned, is_due_by_time
+from support.oracle.backfill import Hold, StartQuestion, Unplanned
 from support.oracle.deciding import Outcome, Search, Waits
 from support.oracle.doing import carry_out
+from support.oracle.held import is_due_by_time
 from support.oracle.reserving import GiveUp
 from support.oracle.turns import (
     SEARCH_INTERVAL,
@@ -224,7 +225,7 @@ class _Pair:
             if (
                 not (made or asked)
                 and core.effort.tired
-                and unseen(core) == unseen_by_oracle(theirs, self.driver.now)
+                and unseen(core, self.driver.now) == unseen_by_oracle(theirs, self.driver.now)
             ):
                 self._end_tired_turn(core)
                 break

@@ -47,6 +47,7 @@ class World:
         gang_starts: bool = False,
         notices: bool = False,
         reclaims: bool = False,
+        closes: bool = False,
         topology: bool | None = None,
         elastic: float = ELASTIC,
     ) -> None:
@@ -59,9 +60,9 @@ class World:
         their configurations in which the shortest overtake first, and `maxima` the share of their queues with
         low maxima, which frequent reloads change. With `gang_starts` these RMs keep their gangs, which get
         planned starts; the oracle plans none of those. With `notices` most queues give notice of preemption,
-        with `reclaims` most claim fair shares. With `topology` there are topology domains, and gangs with
-        terms; None means a fifth of the worlds. `elastic` is the share of gangs with placeholders that become
-        elastic.
+        with `reclaims` most claim fair shares. With `closes` half of the leaves have opening hours. With
+        `topology` there are topology domains, and gangs with terms; None means a fifth of the worlds.
+        `elastic` is the share of gangs with placeholders that become elastic.
         """
         self.seed = seed
         self.rng = Random(seed)
@@ -87,6 +88,9 @@ class World:
         for rm in self.rms if reclaims else ():
             for maker in rm.settings.makers.values():
                 want_shares(Random(f"{seed} reclaims of {rm.rm}"), maker, maker.shape)
+        for rm in self.rms if closes else ():
+            for maker in rm.settings.makers.values():
+                maker.closes = True
         self.steps: list[Step] = []
         self.budgets = BudgetMaker(seed, [rm.rm for rm in self.rms], budgets) if budgets else None
         self.operators = OperatorMaker(seed, self.rms) if operators else None

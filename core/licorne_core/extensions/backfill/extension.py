@@ -1,6 +1,7 @@
 """The shadow starts and runtimes of one partition, and the points of backfill."""
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Final
 
 from licorne_core.config.schema import PartitionConfig
@@ -61,7 +62,9 @@ class PartitionStarts(Extension):
         shadows.follow(list(shadows), now)
         # With a higher maximum, starts may be earlier.
         shadows.budget.changes += 1
+        self._search.end()
         for shadow in shadows:
+            shadow.opens_at = -inf
             yield from self.charges.steps(bounded(shadow.app))
         yield 1
         if (before is Backfill.OFF) == (mode is Backfill.OFF):

@@ -18,7 +18,7 @@ def _hold_start(partition: Partition, plan: StartPlan, now: float, _: Outcome) -
     """Let the ask hold the planned start; if it is later than requested, publish an event once."""
     shadows = starts_of(partition).shadows
     shadow = shadows.hold(plan, now)
-    if shadow.is_late and not shadow.told_late:
+    if 0.0 < shadow.start_by < shadow.start and not shadow.told_late:
         shadow.told_late = True
         shadows.counters.deadlines_at_risk += 1
         ask = shadow.request.ask
@@ -40,7 +40,7 @@ def _give_up(partition: Partition, lapsed: Lapsed, now: float, _: Outcome) -> No
 def _ask(partition: Partition, decision: StartQuestion, _: float, __: Outcome) -> None:
     """Ask the RM about nodes; until the answer the application counts as having a planned start."""
     checks_of(partition.check_context).ask_before(decision.question)
-    starts_of(partition).shadows.asking[decision.question.app] = None
+    starts_of(partition).shadows.asking[decision.question.app] = decision.waits
 
 
 def _look(firing: Firing, timer: Timer) -> None:

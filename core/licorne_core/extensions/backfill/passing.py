@@ -109,7 +109,7 @@ class Passing:
     @property
     def leads(self) -> bool:
         """True while no further start may be planned."""
-        return not self._shadows.has_room
+        return not self._shadows.has_room()
 
     def entered(self, app: Application) -> None:
         """Note an application in a second order."""

@@ -22,7 +22,7 @@ from licorne_core.scheduling.gang_placement import Together, planned
 from licorne_core.scheduling.measures import Candidate, Remedy, first_blocker
 from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext, RulePlace
-from licorne_core.scheduling.waiting.blockers import Blocker
+from licorne_core.scheduling.waiting.blockers import Blocker, Timed
 from licorne_core.scheduling.waiting.shortages import is_foreseen
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId
@@ -93,19 +93,22 @@ class Starting(Remedy):
         blocker = _unforeseen(context, asking, ask_blocker(context, asking))
         if blocker is None and app.gang.questions:
             blocker = context.wakeups.blockers.get(NodesAsked, app)
-        blocker = blocker or shadows.blocker(app)
-        if blocker is not None:
-            return blocker
         kinds = kinds_of(app, request)
         total = total_of(kinds)
+        is_open, until = shadows.openings.at(app.leaf, total, now)
+        has_hours = until < inf
+        blocker = blocker or shadows.blocker(app, is_open=is_open, has_hours=has_hours)
+        if blocker is not None:
+            return blocker
         over = exceeded(app, total)
         if over is not None and over.max is None and not is_gang:  # a gang may lose members, and need less
             return context.wakeups.blockers.get(LeftPool, over).shortage(total)
         behind = binding(app, total, request.claim)
-        unplanned, asks = shadows.unplanned, likeness(app, request, behind)
+        bounds = (*behind, app.leaf) if has_hours else behind
+        unplanned, asks = shadows.unplanned, likeness(app, request, bounds)
         is_vain = over is not None
         is_vain = is_vain or any(context.node_book.is_too_large(kind.ask_class.items) for kind in kinds)
-        if is_vain or (behind and not shadows.has_room_behind(behind)):
+        if is_vain or (is_open and behind and not shadows.has_room_behind(behind)):
             until = now + RETRY_TIME
         elif (until := unplanned.turn(app.app_id, asks, now)) <= now:
             own = next((one for one in shadows if is_gang and one.is_gang and one.app is app), None)
@@ -114,7 +117,7 @@ class Starting(Remedy):
                 wants.asked += 1
                 return plan
             wants.asked = 0
-            if plan is not None:
+            if plan is not None and (not plan.waits or shadows.has_room(waits=True)):
                 unplanned.found(asks)
                 return plan
             until = unplanned.failed(app.app_id, asks, now, self._is_waiting)
@@ -171,11 +174,7 @@ class PlannedStarts:
                 found = None if has_changed else self._where_planned(shadow)
                 if found is not None:
                     return found
-            else:
-                blocker = _unforeseen(self._context, asking, blocker)
-                may_start = blocker is None
-                if blocker is not None:
-                    blocker.retire_if_unused()
+            may_start = self._may_plan(shadow, asking, blocker, now)
         if has_changed:
             shadow.is_stale = True
         if not shadow.is_stale and not (may_start and self._is_due(shadow, now)):
@@ -191,6 +190,20 @@ class PlannedStarts:
             return Lapsed(shadow) if plan is None else plan
         shadow.looked(now)
         return plan
+
+    def _may_plan(self, shadow: ShadowStart, asking: Holding, blocker: Blocker | None, now: float) -> bool:
+        """True if the end of the blocker may be foreseen; a start while the leaf is closed is stale then."""
+        is_closed = isinstance(blocker, Timed)
+        blocker = _unforeseen(self._context, asking, blocker)
+        if blocker is not None:
+            blocker.retire_if_unused()
+            return False
+        if is_closed or shadow.opens_at != shadow.start:
+            shadow.opens_at = shadow.start
+            is_open, _ = self._search.openings.at(shadow.app.leaf, shadow.total, max(now, shadow.start))
+            if not is_open:
+                shadow.is_stale, shadow.is_overdue = True, False
+        return True
 
     def _is_due(self, shadow: ShadowStart, now: float) -> bool:
         """True if a better start is to be searched: something has changed, or time has passed."""
@@ -210,7 +223,13 @@ class PlannedStarts:
         work = claims.work
         try:
             kinds = kinds_of(app, shadow.request)
-            return self._search.plan(app, kinds, now, before=before, own=shadow, asked=shadow.asked)
+            plan = self._search.plan(app, kinds, now, before=before, own=shadow, asked=shadow.asked)
+            if shadow.is_overdue and isinstance(plan, StartPlan) and plan.waits:
+                # Until the next opening there is time: no other start has to move for it.
+                shadow.is_overdue = False
+                plan = self._search.plan(app, kinds, now, own=shadow, asked=shadow.asked)
+            is_more = isinstance(plan, StartPlan) and plan.waits and not shadow.waits
+            return None if is_more and not shadow.shadows.has_room(waits=True) else plan
         finally:
             self._budget.spend(claims.work - work)
 

@@ -2,8 +2,9 @@
 
 Allocations end at their expected ends (`start_search.py`); an allocation of unknown runtime never ends here.
 Only asks ahead of the ask use room before it, and no new asks arrive. A gang starts as a whole, on one set of
-nodes if its terms require that; bundles of members inside of a set are not considered. An ask that would run
-on at a shadow start gets none of the room that is held for it, on nodes and under maxima.
+nodes if its terms require that; bundles of members inside of a set are not considered. While its leaf is
+closed no ask starts. An ask that would run on at a shadow start gets none of the room that is held for it, on
+nodes and under maxima.
 """
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
@@ -64,15 +65,19 @@ class _End(NamedTuple):
 
 
 class _Item:
-    """Asks of one application in the line: an ask of each kind, with the number still pending."""
+    """Asks of one application in the line: an ask of each kind, with the number still pending.
 
-    __slots__ = ("app", "together", "wants")
+    `was_tried` if they have found no room since the last end, in an open leaf.
+    """
+
+    __slots__ = ("app", "together", "wants", "was_tried")
 
     def __init__(self, app: Application, wants: list[tuple[Ask, int]], *, together: bool) -> None:
         """Create the item; `together` for a gang, which starts as a whole."""
         self.app = app
         self.wants = wants
         self.together = together
+        self.was_tried = False
 
 
 _Steps = Generator[None, None, bool]
@@ -98,6 +103,8 @@ class Projection:
         self.looks = self._paused = 0
         """Number of objects examined so far."""
         self._ahead = 0
+        self._opens = inf
+        """The next opening of a closed leaf with asks that have not been tried since the last end."""
         self._free: dict[Node, dict[str, int]] = {}
         self._rooms: dict[Quota, dict[str, int]] = {}
         self._ends: list[_End] = []
@@ -118,6 +125,7 @@ class Projection:
             return self._none()
         time, target = self._now, line[-1]
         while self.looks < MOST_LOOKS:
+            self._opens = inf
             for item in line:
                 yield from self._look()
                 yield from self._start(item, time)
@@ -126,9 +134,12 @@ class Projection:
             if not target.wants:
                 return Guess(time, self._confidence)
             line = [item for item in line if item.wants]
-            if not self._ends:
+            end = self._ends[0].time if self._ends else inf
+            time = min(self._opens, end)
+            if time == inf:
                 break
-            time = self._ends[0].time
+            for item in line if time == end else ():
+                item.was_tried = False
             yield from self._pass(time)
         return self._none()
 
@@ -212,6 +223,12 @@ class Projection:
 
     def _start(self, item: _Item, time: float) -> Iterator[None]:
         """Start the asks that have room at the time; all of a gang or none, on one set of nodes."""
+        items = tuple(one for ask, _ in item.wants for one in ask.ask_class.items)
+        is_open, until = self._shadows.openings.at(item.app.leaf, items, time)
+        if not is_open:
+            self._opens = self._opens if item.was_tried else min(self._opens, until)
+            return
+        item.was_tried = True
         sets = sets_for(item.app, self._partition.nodes, is_gang=item.together)
         if isinstance(sets, str):
             return

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Any, Final
 
 from licorne_core.extensions.backfill import NAME
 from licorne_core.extensions.backfill.projection import NO_GUESS, Projection
@@ -15,12 +15,19 @@ from licorne_core.messages.reasons import QUOTA_CODES
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.checks import ASK_RULES
+from licorne_core.scheduling.waiting.blockers import Timed
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath
 from licorne_core.values.resources import Resources, charge
 from licorne_core.views.explain import obstacle, subject_of
 from licorne_core.views.fields import Added, Moment
 
 __all__ = ["CalendarEntry", "Confidence", "ExpectedStart", "StartCounters", "StartSample"]
+
+_FORESEEN: Final = {*QUOTA_CODES.values()}.union(
+    *(rule.codes for rule in ASK_RULES if rule.parks is not None and issubclass(rule.parks, Timed))
+)
+"""Codes of obstacles whose end an estimate may foresee."""
 
 PAUSE = 200
 """Number of applications that are examined before the reader may pause."""
@@ -159,7 +166,7 @@ def _expected_start(
         yield _held(shadow)
         return
     found = obstacle(partition.check_context, subject_of(app, request))
-    time_tells = found is None or found.code in QUOTA_CODES.values()
+    time_tells = found is None or found.code in _FORESEEN
     for guess in (
         Projection(partition, own.shadows, own.ends, app, request, now).steps() if time_tells else (NO_GUESS,)
     ):

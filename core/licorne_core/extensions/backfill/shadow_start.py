@@ -47,7 +47,12 @@ class ShadowStart(PlannedClaim):
     held: HeldAmounts
     """Amounts that are held of the quotas with a maximum."""
     behind: list[Quota]
-    """The maxima under which it did not fit at its first publication, as far as they still count."""
+    """The maxima under which it did not fit at its first publication, as far as they still count; none for a
+    start that `waits`."""
+    waits: bool
+    """True if, as of some plan, its leaf is closed at some time until the start: it is counted as such."""
+    opens_at: float
+    """The start at which its leaf is known to be open, as of the last configuration."""
     looked_at: float
     """Time of the last plan, or of the last search for an earlier start."""
     read_to: int
@@ -65,12 +70,12 @@ class ShadowStart(PlannedClaim):
 
     def __init__(self, shadows: Any, plan: "StartPlan", now: float) -> None:
         """Create a start by a plan; `shadows` are those of the partition."""
-        self._shadows = shadows
+        self.shadows = shadows
         self.app = plan.app
         self.number = shadows.told
         self.first_told = plan.start
         self.since = now
-        self.told_late = False
+        self.waits = self.told_late = False
         self._exceeded: list[float] = []
         self.places = {}
         self.behind = binding(plan.app, plan.total, None)
@@ -87,6 +92,9 @@ class ShadowStart(PlannedClaim):
         self.total = plan.total
         self.late = 0.0
         self.is_stale = self.is_overdue = self.lost_node = False
+        if plan.waits:
+            self.waits, self.behind = True, []
+        self.opens_at = plan.start
         self.read_to = plan.read_to
         self.looked(now)
         self.asked = 0
@@ -105,7 +113,7 @@ class ShadowStart(PlannedClaim):
     def looked(self, now: float) -> None:
         """Note a complete search for an earlier start."""
         self.looked_at = now
-        self.changes_read = self._shadows.budget.changes
+        self.changes_read = self.shadows.budget.changes
 
     @property
     def request(self) -> Request:
@@ -115,7 +123,7 @@ class ShadowStart(PlannedClaim):
     @property
     def most(self) -> int:
         """Maximum number of starts behind one maximum."""
-        most: int = self._shadows.most
+        most: int = self.shadows.most
         return most
 
     @property
@@ -124,9 +132,9 @@ class ShadowStart(PlannedClaim):
         return start_by(self.app, self.request)
 
     @property
-    def is_late(self) -> bool:
-        """True if the planned start is later than requested."""
-        return 0.0 < self.start_by < self.start
+    def is_closed(self) -> bool:
+        """True if its leaf is closed now."""
+        return not self.shadows.openings.is_open(self.app.leaf)
 
     @property
     def timer(self) -> Timer:
@@ -163,31 +171,31 @@ class ShadowStart(PlannedClaim):
 
     def decide(self, now: float) -> Any:
         """Decide on its start (see `planned_starts.py`)."""
-        return self._shadows.decide(self, now)
+        return self.shadows.decide(self, now)
 
     def placed(self, node: Node, now: float) -> None:
         """Record the difference to the start as first published, with which other starts were planned.
 
         Even on another node it may be late for the starts under its maxima.
         """
-        self._shadows.started(self, now, is_there=node in self.places)
-        self._shadows.counters.note_eta_error(self.confidence, now - self.first_told)
+        self.shadows.started(self, now, is_there=node in self.places)
+        self.shadows.counters.note_eta_error(self.confidence, now - self.first_told)
 
     def end(self) -> None:
         """End the start, so that another ask may hold one."""
-        self._shadows.end(self)
+        self.shadows.end(self)
 
     def leave(self, request: Request) -> None:
         """Hold nothing for an ask that is withdrawn."""
-        self._shadows.leave(self, request)
+        self.shadows.leave(self, request)
 
     def give_up(self, now: float) -> None:
         """End the start; the ask may have another one later."""
-        self._shadows.give_up(self, now)
+        self.shadows.give_up(self, now)
 
     def lose(self, node: Node) -> None:
         """Plan the start again, because a node was lost."""
-        self._shadows.lose(self, node)
+        self.shadows.lose(self, node)
 
     def give_way(self, node: Node, now: float) -> None:
         """Plan the start again, beside all others: none moves for it, also if it is overdue.
@@ -272,6 +280,7 @@ class StartPlan:
         "stamp",
         "start",
         "total",
+        "waits",
     )
 
     def __init__(
@@ -288,8 +297,14 @@ class StartPlan:
         stamp: object,
         shadow: ShadowStart | None,
         read_to: int,
+        *,
+        waits: bool,
     ) -> None:
-        """Create a plan without booking it; `read_to` is the number of changes of nodes that it considers."""
+        """Create a plan without booking it; `read_to` is the number of changes of nodes that it considers.
+
+        With `waits` the leaf is closed at some time until the start.
+        """
+        self.waits = waits
         self.read_to = read_to
         self.app = app
         self.members = members

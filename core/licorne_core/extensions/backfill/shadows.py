@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple
 from licorne_core.extensions.backfill import Backfill
 from licorne_core.extensions.backfill.charges import Charges, HeldAmounts, bounded
 from licorne_core.extensions.backfill.maxima import is_tight
+from licorne_core.extensions.backfill.openings import Openings
 from licorne_core.extensions.backfill.planned_room import BEHIND, GRACE, PlannedRoom
 from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan, keep_for, share_room
 from licorne_core.extensions.backfill.unplanned import LookBudget, Unplanned
@@ -54,9 +55,13 @@ class Lapsed(NamedTuple):
 
 
 class StartQuestion(NamedTuple):
-    """A decision: ask about nodes for an application without a start that is to have one."""
+    """A decision: ask about nodes for an application without a start that is to have one.
+
+    With `waits` the leaf is closed at some time until the start.
+    """
 
     question: NodeQuestion
+    waits: bool
 
 
 class NodesAsked(OfThing):
@@ -71,14 +76,21 @@ class NodesAsked(OfThing):
 
 
 class CalendarFull(OfThing):
-    """The partition has the maximum number of shadow starts."""
+    """The partition has the maximum number of shadow starts for asks of a leaf with opening hours, or for all
+    others."""
 
-    __slots__ = ()
+    __slots__ = ("_shadows",)
+
+    def __init__(self, thing: Any, blockers: Blockers, shadows: "Shadows") -> None:
+        """Start without blocked asks; `thing` is the leaf, or else `shadows`."""
+        super().__init__(thing, blockers)
+        self._shadows = shadows
 
     def lets_through(self) -> bool:
-        """True if the partition may have another start."""
-        shadows: Shadows = self.thing
-        return shadows.has_room
+        """True if another start may be held."""
+        shadows = self._shadows
+        is_open = self.thing is shadows or shadows.openings.is_open(self.thing)
+        return shadows.has_room(waits=not is_open)
 
 
 class MaximumPlanned(OfThing):
@@ -142,8 +154,9 @@ class Shadows:
         self.mode = mode
         self.starts: dict[ShadowStart, None] = {}
         """The shadow starts, in the order of their first publication."""
-        self.asking: dict[Application, None] = {}
-        """Applications that are to have a start if the RM accepts the nodes for it."""
+        self.asking: dict[Application, bool] = {}
+        """Applications that are to have a start if the RM accepts the nodes; True for one that `waits`."""
+        self.openings = Openings(context)
         self.told = 0
         """Number of starts that were ever published."""
         self.unplanned = Unplanned()
@@ -154,10 +167,13 @@ class Shadows:
         """The shadow starts, in the order of their first publication."""
         return iter(self.starts)
 
-    @property
-    def has_room(self) -> bool:
-        """True if another ask may hold a start; starts behind maxima do not count."""
-        return sum(not one.behind for one in self.starts) + len(self.asking) < self.most
+    def has_room(self, *, waits: bool = False) -> bool:
+        """True if another ask may hold a start, behind no maximum, that waits for an opening or does not.
+
+        They are counted separately: a leaf that is closed until tomorrow takes no start from asks of today.
+        """
+        held = sum(not one.behind and one.waits == waits for one in self.starts)
+        return held + sum(one == waits for one in self.asking.values()) < self.most
 
     def has_room_behind(self, behind: Sequence[Quota]) -> bool:
         """True if another ask may hold a start behind these maxima.
@@ -178,11 +194,15 @@ class Shadows:
         """Maximum number of starts that no maximum delays; also of starts behind one maximum."""
         return MOST_STARTS[self.mode]
 
-    def blocker(self, app: Application) -> CalendarFull | MaximumPlanned | None:
-        """Blocker of a further start of the application, if any."""
-        if not self.has_room:
-            return self._blockers.get(CalendarFull, self)
-        full = next((quota for quota in bounded(app) if _is_planned(quota)), None)
+    def blocker(
+        self, app: Application, *, is_open: bool, has_hours: bool
+    ) -> CalendarFull | MaximumPlanned | None:
+        """Blocker of a further start, or None; `has_hours` if the leaf, which `is_open` now, is closed at
+        times."""
+        if not self.has_room(waits=not is_open):
+            return self._blockers.get(CalendarFull, app.leaf if has_hours else self, self)
+        # A start that waits is behind no maximum.
+        full = next((quota for quota in bounded(app) if is_open and _is_planned(quota)), None)
         return None if full is None else self._blockers.get(MaximumPlanned, full)
 
     def beyond(self) -> list[ShadowStart]:
@@ -191,7 +211,7 @@ class Shadows:
         beyond: list[ShadowStart] = []
         for shadow in self.starts:
             counts = [sum(quota in one.behind for one in kept) for quota in shadow.behind]
-            counts = counts or [sum(not one.behind for one in kept)]
+            counts = counts or [sum(not one.behind and one.waits == shadow.waits for one in kept)]
             (kept if max(counts) < self.most else beyond).append(shadow)
         return beyond
 
@@ -199,7 +219,7 @@ class Shadows:
         """Note that the RM has answered a question about nodes for the application, or failed to in time."""
         if app in self.asking and not app.gang.questions:
             del self.asking[app]
-            self._dirty.mark((self,))
+            self._dirty.mark(self._blockers.of(CalendarFull))
 
     def hold(self, plan: StartPlan, now: float) -> ShadowStart:
         """Let the ask hold the planned start, in place of its present one."""
@@ -219,6 +239,7 @@ class Shadows:
                     if other.number > shadow.number:
                         self.overdue(other)
             shadow.follow(plan, now)
+            self._dirty.mark(self._blockers.of(CalendarFull))
         for request, _ in plan.members:
             request.claim = shadow
             try_with_claim(self._waiting, request)
@@ -263,7 +284,7 @@ class Shadows:
         for request, _ in shadow.members:
             if request.is_pending:
                 readmit(self._escalation, request, now)
-        self._dirty.mark((self,))
+        self._dirty.mark(self._blockers.of(CalendarFull))
         self._waiting.runnable = True
 
     def leave(self, shadow: ShadowStart, request: Request) -> None:

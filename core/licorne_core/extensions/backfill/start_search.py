@@ -16,11 +16,12 @@ from typing import NamedTuple
 from licorne_core.extensions.backfill.charges import Charges
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
 from licorne_core.extensions.backfill.maxima import Maxima, binding
+from licorne_core.extensions.backfill.openings import Openings, waits
 from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedRoom, usable
 from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan
 from licorne_core.extensions.backfill.shadows import StartQuestion
-from licorne_core.extensions.backfill.start_sets import End, Gate, RoomInTime, SetStarts
+from licorne_core.extensions.backfill.start_sets import End, Gate, RoomInTime, SetStarts, together
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.book import NodeBook
@@ -78,6 +79,7 @@ class StartSearch:
         self.ends = ends
         self.maxima = Maxima(charges, ends, context.claims)
         self.claims = context.claims
+        self.openings = Openings(context)
         self._predicates = context.predicates
         self._nodes = context.node_book
         self._tree = context.tree
@@ -88,6 +90,7 @@ class StartSearch:
         self._is_one = False
         self._is_bound = False
         self._total: Items = ()
+        self._hours: Gate | None = None
         self._runtime = inf
         self._names: list[str] = []
         self._own: ShadowStart | None = None
@@ -126,7 +129,7 @@ class StartSearch:
             return None
         if self._kinds != kinds or self._before != before or self._stamp != sets.stamp:
             is_same = bool(self._kinds) and self._kinds[0].requests[0].ask.app_id == app.app_id
-            if not self._begin(app, kinds, before, sets, own, is_same=is_same):
+            if not self._begin(app, kinds, before, sets, own, now, is_same=is_same):
                 return None
         until = self.claims.work + self._part
         self.ends.catch_up()
@@ -175,7 +178,7 @@ class StartSearch:
         return False
 
     def _gate(self, app: Application, now: float) -> Gate | None:
-        """The times at which all maxima have room.
+        """The times at which the leaf is open, and all maxima have room.
 
         Raises:
             StillLooking: a maximum now binds that did not at the beginning; all nodes have to be searched.
@@ -184,7 +187,9 @@ class StartSearch:
         if gate is not None and not self._is_bound:
             self._kinds = ()
             raise StillLooking
-        return gate
+        if self._hours is not None and self._hours.times[1] <= now:
+            self._hours = self.openings.gate(app.leaf, self._total, now, self._before)
+        return together(gate, self._hours)
 
     def _on(
         self, app: Application, picks: Picks, start: float, now: float, asked: int
@@ -192,7 +197,7 @@ class StartSearch:
         """The plan for these nodes, or the question to the RM about them first."""
         rest = [iter(kind.requests) for kind in self._kinds]
         members = [(next(rest[kind]), node) for kind, node, number in picks for _ in range(number)]
-        question = self._question(app, picks, asked)
+        question = self._question(app, picks, asked, start)
         own = self._own if self._before < inf else None
         if own is not None and own.start <= start:
             # Other nodes at the same time are not worth a question.
@@ -222,7 +227,9 @@ class StartSearch:
         finally:
             self.claims.work += starts.work - before
 
-    def _question(self, app: Application, picks: Picks, asked: int) -> NodeQuestion | StartQuestion | None:
+    def _question(
+        self, app: Application, picks: Picks, asked: int, start: float
+    ) -> NodeQuestion | StartQuestion | None:
         """The question to the RM before the plan; None if the RM has accepted all nodes.
 
         It includes the next nodes as well, more of them each time, so that many refusals take few questions.
@@ -242,7 +249,9 @@ class StartSearch:
                 nodes |= dict.fromkeys(self._next_nodes(number, 1 << asked))
                 questions.append((kind.requests[0], list(nodes)))
         question = NodeQuestion(app, questions) if questions else None
-        return StartQuestion(question) if question is not None and own is None else question
+        if question is None or own is not None:
+            return question
+        return StartQuestion(question, waits(self._hours, start))
 
     def _next_nodes(self, number: int, most: int) -> list[Node]:
         """The nodes without an answer that have room for a kind first."""
@@ -267,6 +276,7 @@ class StartSearch:
         before: float,
         sets: NodeSets,
         own: ShadowStart | None,
+        now: float,
         *,
         is_same: bool,
     ) -> bool:
@@ -280,7 +290,8 @@ class StartSearch:
         requests = (request for kind in kinds for request in kind.requests)
         self._own = own or next((one.claim for one in requests if one.claim is not None), None)
         self._total = total_of(kinds)
-        self._is_bound = bool(binding(app, self._total, self._own))
+        self._hours = self.openings.gate(app.leaf, self._total, now, before)
+        self._is_bound = self._hours is not None or bool(binding(app, self._total, self._own))
         is_one = isinstance(sets, AllNodes) and len(kinds) == len(kinds[0].requests) == 1
         self._is_one = is_one and not self._is_bound
         self._rooms, self._until = {}, inf
@@ -451,6 +462,7 @@ class StartSearch:
             self._own,
             # Behind a maximum a node that has not changed may have an earlier start as well.
             self._at if not self._is_bound else 0,
+            waits=waits(self._hours, start),
         )
 
 

@@ -146,6 +146,14 @@ class Gate(NamedTuple):
         return found
 
 
+def together(one: Gate | None, other: Gate | None) -> Gate | None:
+    """The gate that is open whenever both are; None is always open."""
+    if one is None or other is None:
+        return one or other
+    times = sorted({*one.times, *other.times})
+    return Gate(times, [one.at(time) and other.at(time) for time in times])
+
+
 class SetStarts:
     """One search for the earliest time, over rooms that its caller keeps up to date."""
 

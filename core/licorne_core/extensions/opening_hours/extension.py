@@ -1,6 +1,7 @@
 """The leaves of one partition that have opening hours, and the times at which they open and close."""
 
 from collections.abc import Iterator, Mapping
+from math import inf
 from typing import Final
 
 from licorne_core.extensions.opening_hours import NAME
@@ -12,6 +13,7 @@ from licorne_core.points import MOST_SETTLED, Extension, Former
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId
+from licorne_core.values.resources import Items
 from licorne_core.values.timers import Clock, Due, Timer
 
 TIMER: Final = Timer(Due.EXTENSION, name=NAME)
@@ -53,6 +55,13 @@ class OpeningClock(Extension):
             self._changes.cancel(queue)
             self.dirty.usage.track(self.bit, on=bool(self._hours))
 
+    def opens(self, leaf: Queue, items: Items, time: float) -> tuple[bool, float]:
+        """Whether the leaf is open at a time, and until when."""
+        hours, until = self._hours.get(leaf), self.changes_at(leaf)
+        if hours is None or until is None:
+            return True, inf
+        return (not leaf.interests & self.bit, until) if time < until else hours.at(time)
+
     def begin(self, now: float) -> bool:
         """Open and close leaves up to the current time, unless there are too many for one turn."""
         if self._is_due(now):
@@ -92,11 +101,10 @@ class OpeningClock(Extension):
         """Open or close the leaf, as its hours require now."""
         is_open, until = self._hours[leaf].at(now)
         self._changes.set(leaf, until)
-        if is_open:
-            leaf.interests &= ~self.bit
-            self.dirty.mark((leaf,))
-        else:
-            leaf.interests |= self.bit
+        leaf.interests = leaf.interests & ~self.bit if is_open else leaf.interests | self.bit
+        self.dirty.mark((leaf,))
+        # Holders of starts are tried in each pass, also when their leaf has closed.
+        self.context.wakeups.waiting.runnable = True
 
 
 KIND: Final = OpeningClock

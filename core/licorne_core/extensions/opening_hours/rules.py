@@ -9,14 +9,14 @@ from licorne_core.messages.checks import RuleCheck
 from licorne_core.model.apps.application import Asking
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.rules import CheckContext, Checks, Rule, RulePlace
-from licorne_core.scheduling.waiting.blockers import Blocker, OfThing
+from licorne_core.scheduling.waiting.blockers import Blocker, Timed
 
 QUEUE_CLOSED: Final = "QUEUE_CLOSED"
 BIT: Final = BITS[NAME]
 """Bit of leaves that are closed now."""
 
 
-class ClosedLeaf(OfThing):
+class ClosedLeaf(Timed):
     """Asks wait until their leaf opens."""
 
     __slots__ = ()

@@ -206,6 +206,12 @@ class OfThing(Blocker):
         self._all.drop(type(self), self.thing)
 
 
+class Timed(OfThing):
+    """Blocks asks until a time that is known (`Extension.opens`), whatever else changes."""
+
+    __slots__ = ()
+
+
 class RunningLimit(OfThing):
     """The limit of a queue, a user or a group on running applications is reached (spec §§ 4.12, 10.5)."""
 

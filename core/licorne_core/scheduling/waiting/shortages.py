@@ -10,7 +10,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.guarantees import held_by
 from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota, SharedQuota, headroom, within_max
-from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, Pool, Shortage
+from licorne_core.scheduling.waiting.blockers import Blocker, Blockers, Pool, Shortage, Timed
 from licorne_core.scheduling.waiting.waiting_line import Amounts
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AllocationKey, AppId, QueuePath
@@ -153,8 +153,8 @@ class HeldShortage(Shortage):
 
 
 def is_foreseen(blocker: Blocker | None) -> bool:
-    """True if it can be foreseen when allocations make room: under a maximum, with claims or not."""
-    return isinstance(blocker, QuotaShortage | HeldShortage)
+    """True if its end can be foreseen: by the time, or by allocations under a maximum, with claims or not."""
+    return isinstance(blocker, QuotaShortage | HeldShortage | Timed)
 
 
 MOST_KEPT = 256

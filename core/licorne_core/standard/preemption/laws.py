@@ -117,8 +117,10 @@ class Claim(NamedTuple):
         return self.shares.cover(self.queue, wanted)
 
     def precedes(self, start: PlannedStart) -> bool:
-        """True if a planned start gives way: guarantees precede what is planned, unless it is guaranteed."""
-        return self.shares is None and not is_within_guarantee(start.app.leaf, start.total)
+        """True if a planned start gives way: guarantees precede what is planned, but for guarantees."""
+        # While its leaf is closed, an ask that can start now is starved by it.
+        is_due = not start.is_closed and is_within_guarantee(start.app.leaf, start.total)
+        return self.shares is None and not is_due
 
     @property
     def exceeded(self) -> Law:
