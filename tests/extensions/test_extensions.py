@@ -20,7 +20,7 @@ WORDS = {
     "ageing": r"ageing|AgeClock|\bAges\b",
     "autoscaler": r"[aA]utoscaler|Outstanding_?[sS]|outstanding_s|Inspection|INSPECT|ContainerStatesChanged",
     "backfill": r"[bB]ackfill(?!-|: easy|(\.order)?\": \"| of b)|[sS]hadow|START_BY|"
-    r"Planned(Room|Starts)|\bStartRequest|ExpectedEnds|Runtimes|CalendarEntry",
+    r"Planned(Room|Starts)|\bStartRequest|ExpectedEnds|CalendarEntry",
     "budgets": r"extensions\.budgets|SetBudget|\bBudget(Book|Check|Quota|Report|Tree)|BUDGET_EXCEEDED",
     "notice": r"[nN]otice(?!d)|NOTICE(?!D)",
     "quota_change": r"quota_change|Quota(Change|Clock|Terms)|[qQ]uota.?[pP]reemption|Enforcement",

@@ -8,7 +8,14 @@ from typing import Any, Final
 from licorne_core.config.schema import TemplateConfig
 from licorne_core.handlers.assumed import roll_back_all
 from licorne_core.handlers.gangs import check_gang, check_terms, gang_of
-from licorne_core.handlers.lifecycle import advance, drop_ask, end_placeholder_time, note_freed, unlink
+from licorne_core.handlers.lifecycle import (
+    advance,
+    drop_ask,
+    end_placeholder_time,
+    note_ended,
+    note_freed,
+    unlink,
+)
 from licorne_core.handlers.outcome import Commands, OutcomeJob
 from licorne_core.messages.commands import NewApplication, TerminationType, UpdateApplications
 from licorne_core.messages.effects import ApplicationRejection, ApplicationsAnswered, Effect, Release
@@ -307,9 +314,7 @@ def drop_asks(job: Job, partition: Partition, app: Application) -> Iterator[int]
 def release_all(job: OutcomeJob, partition: Partition, app: Application, message: str) -> Iterator[int]:
     """Free all allocations of an application without asks; yield the costs of the steps."""
     for request in list(app.requests.values()):
-        if app.interests:
-            for extension in partition.points.ended:
-                extension.ended(app, request, job.now)
+        note_ended(partition, app, request, job.now)
         if request.state is RequestState.NOTICED:
             end_stay(partition.stays, request)
         allocation = partition.allocations.release(app, request)

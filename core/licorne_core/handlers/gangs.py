@@ -8,7 +8,7 @@ from typing import Final
 
 from licorne_core.config.schema import AppSortPolicy
 from licorne_core.handlers.assumed import assume, roll_back, roll_back_all
-from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, look_again
+from licorne_core.handlers.lifecycle import advance, after_gone, allocation_made, look_again, note_ended
 from licorne_core.handlers.outcome import (
     ON_COMPLETION,
     Deadline,
@@ -236,8 +236,8 @@ def free(
         if app.interests:
             for extension in partition.points.freed:
                 extension.freed(app, request, now)
-            for extension in partition.points.ended if detail is EventDetail.ALLOC_CANCEL else ():
-                extension.ended(app, request, now)
+        if detail is EventDetail.ALLOC_CANCEL:
+            note_ended(partition, app, request, now)
         partition.allocations.release(app, request)
         return freed
     partition.journal.note(freed)

@@ -10,7 +10,7 @@ from licorne_core.messages.events.apps import app_left, state_entered
 from licorne_core.messages.events.records import EventDetail
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.gang import ON_GONE, Gone, Left, PairEvent
-from licorne_core.model.apps.requests import Request
+from licorne_core.model.apps.requests import Request, ran
 from licorne_core.model.apps.states import COMPLETING_TIME, SCHEDULABLE, AppEvent
 from licorne_core.model.books import note_allocating
 from licorne_core.model.nodes.node import Node
@@ -173,6 +173,16 @@ def note_freed(
     partition.meter.end(app.owner, allocation, allocation.allocation_time, now, preempted=False)
     fact = Freed(now, allocation, app.owner, detail, ask_gone=ask_gone)
     partition.journal.note(fact)
+
+
+def note_ended(partition: Partition, app: Application, request: Request, now: float) -> None:
+    """Learn how long an allocation ran that its RM ends, and notify the extensions of its application."""
+    seconds = ran(request, now)
+    if seconds is not None:
+        partition.runtimes.learn(app.queue_path, request.ask.ask_class.shape, seconds)
+    if app.interests:
+        for extension in partition.points.ended:
+            extension.ended(app, request, now)
 
 
 def drop_ask(

@@ -17,15 +17,18 @@ from licorne_core.handlers.clock import follow_time
 from licorne_core.handlers.lifecycle import allocation_made
 from licorne_core.handlers.outcome import Deadline, Deadlines, Decisions, Firing, Outcome, TimerJob
 from licorne_core.messages.effects import Effect
+from licorne_core.model.apps.application import Asking
 from licorne_core.model.nodes.book import NODES, all_of
 from licorne_core.model.queues.changes import Change, facts, snapshot
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.quotas import Quota, left_of
 from licorne_core.partitions.agenda import AT_ONCE
 from licorne_core.partitions.jobs import Slice
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import is_all_stopped
-from licorne_core.scheduling.measures import Candidate
+from licorne_core.scheduling.measures import Candidate, first_blocker
 from licorne_core.values.asks import Allocation
+from licorne_core.values.resources import charge
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
 
@@ -78,6 +81,52 @@ def _note_lack(partition: Partition, now: float) -> None:
     is_spread = nodes.order.packs is None and nodes.order.policy.type is NodeSortType.AUTO
     if is_spread and nodes.lacked and _LOOK not in partition.timers:
         partition.timers.set(_LOOK, now)
+
+
+def _look_ahead(partition: Partition, now: float) -> bool:
+    """Let `auto` pack if asks that have arrived, and were not all tried yet, need more than is free.
+
+    False if nodes are still being ordered, so that no decision can be made in this turn.
+    """
+    nodes, backlog, root = partition.nodes, partition.wakeups.backlog, partition.tree.root
+    backlog.has_arrived = False
+    is_spread = nodes.order.packs is None and nodes.order.policy.type is NodeSortType.AUTO
+    is_one = sum([group.waiting for group in backlog.arrived]) < 2
+    if is_one or not is_spread or _LOOK in partition.timers:
+        return True
+    free = {name: size - root.allocated.get(name, 0) for name, size in nodes.usable.items()}
+    if all(value <= free.get(name, 0) for name, value in root.pending.items()):
+        return True
+    wanted = _startable(partition)
+    if all(value <= free.get(name, 0) for name, value in wanted.items()):
+        return True
+    nodes.lacked.add(NODES)
+    _work(Firing(partition, now, Slice(STOPS)), _LOOK)
+    return partition.job is None
+
+
+def _startable(partition: Partition) -> dict[str, int]:
+    """Amounts of the asks that have arrived, as far as maxima and limits allow their start."""
+    context, root, taken = partition.check_context, partition.tree.root, dict[Quota, dict[str, int]]()
+    for group in partition.wakeups.backlog.arrived:
+        items, app = group.ask_class.items, group.app
+        if group.ask_class.required_node is not None or partition.nodes.never_held(items):
+            continue
+        blocker = first_blocker(context, Asking(app, group))
+        if blocker is not None:
+            blocker.retire_if_unused()
+            continue
+        count = group.waiting
+        for quota in app.quotas:
+            own = taken.setdefault(quota, {})
+            for name, value in items:
+                left = None if quota is root else left_of(quota, name)
+                if left is not None and value > 0:
+                    count = max(0, min(count, (left - own.get(name, 0)) // value))
+        amounts = tuple([(name, count * value) for name, value in items])
+        for quota in app.quotas:
+            charge(taken[quota], amounts)
+    return taken.get(root, {})
 
 
 def _order_nodes(job: TimerJob) -> Iterator[int]:
@@ -190,6 +239,14 @@ def _work(firing: Firing, timer: Timer) -> None:
         part.end()
 
 
+def _begin(partition: Partition, now: float) -> bool:
+    """Begin a turn; False if the order of nodes or the usage over time is not ready for decisions."""
+    if partition.wakeups.backlog.has_arrived and not _look_ahead(partition, now):
+        return False
+    partition.counters.turns += 1
+    return not partition.usage.tracking or follow_time(partition, now)
+
+
 def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     """Make up to `decisions` decisions, each after the previous one is booked (spec § 8.1)."""
     made: list[Allocation] = []
@@ -197,8 +254,7 @@ def decide(partition: Partition, decisions: int, now: float) -> list[Effect]:
     cycle, effort = partition.cycle, partition.effort
     allocate = partition.allocations.allocate
     predicates = partition.predicates
-    partition.counters.turns += 1
-    if partition.usage.tracking and not follow_time(partition, now):
+    if not _begin(partition, now):
         return []
     cycle.begin_turn(now, min(MOST_TRIES, TRIES * (decisions + 1)))
     for _ in range(decisions):

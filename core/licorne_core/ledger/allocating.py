@@ -20,6 +20,7 @@ from licorne_core.model.claims import Claims
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
+from licorne_core.model.runtimes import Runtimes
 from licorne_core.scheduling.measures import Candidate
 from licorne_core.scheduling.replacing import Replacement
 from licorne_core.scheduling.waiting.dirty import Dirty
@@ -34,7 +35,16 @@ _KEEP_ROOM: Final = RequestEvent.KEEP_ROOM
 class Allocations:
     """Makes, confirms, rolls back and ends the allocations of one partition."""
 
-    __slots__ = ("_asks", "_claims", "_counters", "_dirty", "_moves", "_placeholders", "_reservations")
+    __slots__ = (
+        "_asks",
+        "_claims",
+        "_counters",
+        "_dirty",
+        "_moves",
+        "_placeholders",
+        "_reservations",
+        "_runtimes",
+    )
 
     def __init__(
         self,
@@ -45,9 +55,11 @@ class Allocations:
         reservations: Reservations,
         counters: Counters,
         claims: Claims,
+        runtimes: Runtimes,
     ) -> None:
         """Start empty."""
         self._claims = claims
+        self._runtimes = runtimes
         self._asks = asks
         self._dirty = dirty
         self._moves = moves
@@ -82,7 +94,8 @@ class Allocations:
             request.claim.placed(node, now)
         self._asks.leave(app, request, now)
         ask = request.ask
-        allocation = Allocation(ask, node.node_id, request.create_time, now, passed=self._claims.passed)
+        end = self._runtimes.end_of(app, ask, now)
+        allocation = Allocation(ask, node.node_id, request.create_time, now, end, passed=self._claims.passed)
         book(ask.ask_class.items, node, app, placeholder=ask.placeholder)
         node.allocations[allocation] = None
         if not node.schedulable:
@@ -128,7 +141,8 @@ class Allocations:
 
     def take(self, app: Application, request: Request, node: Node, now: float) -> Allocation:
         """Book an existing allocation regardless of limits (spec § 11.3). Its request is new."""
-        allocation = Allocation(request.ask, node.node_id, request.create_time, now)
+        end = self._runtimes.end_of(app, request.ask, now)
+        allocation = Allocation(request.ask, node.node_id, request.create_time, now, end)
         event = _ALLOCATE
         if request.ask.placeholder:
             event = _KEEP_ROOM
@@ -146,8 +160,9 @@ class Allocations:
         """End a placeholder, and book the request on the node that was linked to it (§ 6.6)."""
         kept = _allocation_of(placeholder)
         asked = kept.request_time
+        end = self._runtimes.end_of(app, request.ask, now)
         allocation = Allocation(
-            request.ask, node.node_id, asked, now, placeholder_used=True, passed=kept.passed
+            request.ask, node.node_id, asked, now, end, placeholder_used=True, passed=kept.passed
         )
         if request.allocation is None and request.ask.ask_class.items == kept.ask.ask_class.items:
             # Placeholders end with a release, as most allocations do.
@@ -217,8 +232,10 @@ class Pairs:
         reservations: Reservations,
         moves: Moves,
         allocations: Allocations,
+        runtimes: Runtimes,
     ) -> None:
         """Start empty."""
+        self._runtimes = runtimes
         self._nodes = nodes.by_id
         self._moves = moves
         self._placeholders = placeholders
@@ -289,7 +306,8 @@ class Pairs:
         app, request, placeholder, node, elsewhere = found
         place = None
         if elsewhere:
-            place = Allocation(request.ask, node.node_id, placeholder.create_time, now)
+            end = self._runtimes.end_of(app, request.ask, now)
+            place = Allocation(request.ask, node.node_id, placeholder.create_time, now, end)
         request.partner, placeholder.partner = placeholder, request
         app.gang.take(placeholder)
         self._moves.move(app, request, event, place=place, now=now)

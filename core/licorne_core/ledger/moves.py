@@ -93,7 +93,10 @@ class Moves:
         """
         self._post(app, placeholder, RequestEvent.RELEASE, None, 0.0)
         _, entered = self._post(app, request, RequestEvent.CONFIRM, place, 0.0)
-        self._mark(app, request, (), entered, self._node_of(request, place))
+        node = self._node_of(request, place)
+        self._mark(app, request, (), entered, node)
+        if node is not None:
+            self._dirty.mark_filled(node, ends_earlier=True)
 
     def resize(self, app: Application, request: Request, ask: Ask) -> None:
         """Change the size of an allocated request, and post the difference."""

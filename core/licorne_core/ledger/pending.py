@@ -12,7 +12,7 @@ from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.waiting.dirty import Dirty
-from licorne_core.scheduling.waiting.wakeups import Wakeups
+from licorne_core.scheduling.waiting.wakeups import MOST_ARRIVED, Wakeups
 from licorne_core.values.asks import Ask
 from licorne_core.values.counters import Counters
 from licorne_core.values.resources import charge
@@ -111,10 +111,12 @@ class PendingAsks:
                 if not any(group.waiting and group.key[2] for group in app.groups.values()):
                     app.gang.withdrawn.clear()
                 app.gang.make_up(ask.ask_class.items)
-        if not app.gang.is_whole:
-            arrived, kind = self._wakeups.backlog.arrived, (app.queue_path, ask.ask_class.shape)
-            arrived[kind] = arrived.get(kind, 0) + 1
         self.enter(app, request, now)
+        if not app.gang.is_whole:
+            backlog = self._wakeups.backlog
+            backlog.has_arrived = True
+            if len(backlog.arrived) < MOST_ARRIVED:
+                backlog.arrived[request.group] = None
         return request
 
     def placeholder_added(self, app: Application, ask: Ask) -> None:
@@ -272,6 +274,7 @@ class PendingAsks:
 
     def forget_if_idle(self, app: Application, group: AskGroup) -> None:
         """Forget the class of a group that waits for no node or predicate check any more."""
+        self._wakeups.backlog.arrived.pop(group, None)
         if not (group.waiting or group.assumed):
             self._index.class_removed(group.ask_class)
             # A group whose asks are all assumed stays in the backlog: they may be rolled back.

@@ -28,6 +28,7 @@ from licorne_core.model.queues.queue import Queue
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.quotas import ApplicationTotals
 from licorne_core.model.rm_context import RmContext
+from licorne_core.model.runtimes import Runtimes
 from licorne_core.model.usage import Usage
 from licorne_core.partitions.jobs import Job
 from licorne_core.points import Former, Kinds, Points
@@ -99,6 +100,7 @@ class Partition:
         """Records of allocations that were stopped for others, with the beneficiary and the reason."""
         self.stays: Stays = {}
         """Noticed victims, whose stop is delayed."""
+        self.runtimes = Runtimes()
         self.reservations = Reservations(
             self.nodes, self.wakeups, self.dirty, self.escalation, self.timers, self.journal, self.stays
         )
@@ -118,9 +120,18 @@ class Partition:
         )
         self.moves = Moves(self.nodes, self.dirty, self.asks, self.reservations)
         self.allocations = Allocations(
-            self.moves, self.dirty, self.asks, keeping, self.reservations, self.counters, self.claims
+            self.moves,
+            self.dirty,
+            self.asks,
+            keeping,
+            self.reservations,
+            self.counters,
+            self.claims,
+            self.runtimes,
         )
-        self.pairs = Pairs(self.nodes, keeping, self.reservations, self.moves, self.allocations)
+        self.pairs = Pairs(
+            self.nodes, keeping, self.reservations, self.moves, self.allocations, self.runtimes
+        )
         self.cluster = Cluster(self.tree.root, self.nodes, self.dirty, self.reservations)
 
     def _check_context(self, options: Options) -> CheckContext:
@@ -144,6 +155,7 @@ class Partition:
             self.claims,
             self.tally,
             self.stays,
+            self.runtimes,
             options.tuning,
             options.reservations,
             self.rm,

@@ -18,6 +18,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.tree import QueueTree
 from licorne_core.model.quotas import ApplicationTotals
 from licorne_core.model.rm_context import Journal, RmContext
+from licorne_core.model.runtimes import Runtimes
 from licorne_core.scheduling.calls import OpenCalls
 from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.index import NodeIndex
@@ -58,6 +59,7 @@ class CheckContext:
     claims: Claims
     tally: ApplicationTotals
     stays: Stays
+    runtimes: Runtimes
     tuning: Tuning
     may_hold: bool
     """True if nodes may be reserved for asks that fit no node."""

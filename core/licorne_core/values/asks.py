@@ -7,7 +7,7 @@ arrival to release, which makes a million asks affordable.
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, QueuePath
 from licorne_core.values.resources import Items, Resources, has_negative
@@ -238,6 +238,11 @@ class Allocation:
     """True if it replaced a placeholder; then its request time is that of the placeholder (spec § 6.6)."""
     passed: Passed | None
     """The claim that it passed; None also for a replacement, and if the RM placed it."""
+    expected_end: float
+    """Its end by the runtime that was declared, or else learnt, at its beginning; without one, its beginning.
+
+    So an allocation of unknown runtime counts as overdue: it is expected to run as long again as it has.
+    """
 
     def __init__(
         self,
@@ -245,6 +250,7 @@ class Allocation:
         node_id: NodeId,
         request_time: float,
         allocation_time: float,
+        expected_end: float | None = None,
         *,
         placeholder_used: bool = False,
         passed: Passed | None = None,
@@ -256,11 +262,26 @@ class Allocation:
         self.allocation_time = allocation_time
         self.placeholder_used = placeholder_used
         self.passed = passed
+        self.expected_end = allocation_time if expected_end is None else expected_end
 
     @property
     def key(self) -> AllocationKey:
         """Key of the ask and of its allocation."""
         return self.ask.key
+
+
+GRACE: Final = 5.0
+"""Seconds that an end or a start may be overdue: the RM has to detect an end, and to report it."""
+
+
+def extended(end: float, now: float) -> float:
+    """Expected end of an allocation overdue since `end`: soon, but the later the longer it is overdue."""
+    if end > now:
+        return end
+    more = GRACE
+    while end + more <= now:
+        more *= 2
+    return end + more
 
 
 @dataclass(slots=True, eq=False)

@@ -153,8 +153,8 @@ _allocation = rest_form(
         "allocationTime": ("allocation_time", nanoseconds),
         "allocationDelay": lambda of: nanoseconds(of.allocation_time - of.request_time),
     },
+    without="expected_end",
 )
-
 
 HOSTNAME = "si/hostname"
 RACKNAME = "si/rackname"

@@ -76,4 +76,4 @@ def test_other_declared_runtimes_do_not_increase_the_cost_of_an_ask() -> None:
             scheduler.handle(command, 1.0)
         late = asks(ask("one", "late", vcore=1, tags={RUNTIME: "59"}))
         lines.append(lines_of_core(partial(scheduler.handle, late, 1.0)))
-    assert lines[1] == lines[0]
+    assert lines[1] <= lines[0]

@@ -77,6 +77,50 @@ def test_an_ask_too_large_for_any_node_keeps_nodes_spread(waiting: object) -> No
     assert where(core, 1, 1, 1) == ["n00", "n01", "n02"]
 
 
+def test_asks_that_need_more_than_is_free_are_packed_from_the_first() -> None:
+    """If asks arrive together that need more than is free, the first one is packed as well."""
+    core = cluster()
+    some = [ask("two", f"k{number}", vcore=1) for number in range(9)]
+    made = placed(core.do(asks(*some, *(ask("two", f"large{number}", vcore=10) for number in range(2)))))
+    assert [on for _, _, on in made] == ["n00"] * 9
+
+
+def test_asks_of_several_messages_are_packed_together() -> None:
+    """Asks that wait for their turn count with those of later messages."""
+    core = cluster()
+    for part in range(3):
+        core.send(asks(*(ask("two", f"k{part}-{number}", vcore=1) for number in range(10))))
+        core.send(Tick(decisions=1))
+    assert core.partition.nodes.order.packs is not None
+
+
+@pytest.mark.parametrize(
+    ("name", "size", "count"),
+    [("two", 1, 26), ("one", 1, 90), ("two", 11, 9), ("late", 1, 90), ("three", 1, 90)],
+    ids=["room for all", "a maximum of the queue", "larger than any node", "no more applications", "a user"],
+)
+def test_asks_that_arrive_together_are_spread(name: str, size: int, count: int) -> None:
+    """Asks that arrive together are spread if those that could start need no more than is free."""
+    core = cluster()
+    limits = "[{limit: '', users: [ann], maxresources: {vcore: 4m}}]"
+    queues = f"{{name: c, limits: {limits}}}, {{name: d, maxapplications: 1}}]"
+    core.do(reload(config(QUEUES.replace("100m", "5m").replace("]", f", {queues}"))))
+    core.do(apps(app("three", "root.c", user="ann"), app("first", "root.d"), app("late", "root.d")))
+    core.do(asks(ask("first", "k", vcore=1)))
+    core.do(asks(*(ask(name, f"k{number}", vcore=size) for number in range(count))))
+    assert core.partition.nodes.order.packs is None
+
+
+def test_withdrawn_asks_are_no_reason_to_pack() -> None:
+    """Asks that are withdrawn before their turn do not count, and are not kept."""
+    core = cluster()
+    core.send(asks(*(ask("two", f"k{number}", vcore=1) for number in range(90))))
+    core.send(releases(release("two")))
+    assert not core.partition.wakeups.backlog.arrived
+    core.do(asks(ask("two", "a", vcore=1), ask("two", "b", vcore=1)))
+    assert core.partition.nodes.order.packs is None
+
+
 def test_a_reload_of_weights_keeps_nodes_packed() -> None:
     """After a reload of weights the order is rebuilt, and nodes are still packed."""
     core = cluster()

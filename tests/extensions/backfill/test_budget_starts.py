@@ -6,11 +6,11 @@ from extensions.backfill.test_maxima import BUDGET, SHARED, UNBOUNDED, world
 from extensions.backfill.test_shadows import CONSERVATIVE, EASY, job, starts
 from extensions.budgets.test_budgets import budgets
 from licorne_core.extensions.backfill.extension import starts_of
-from licorne_core.extensions.backfill.planned_room import GRACE
 from licorne_core.extensions.backfill.unplanned import REPLAN_TIME, RETRY_TIME
 from licorne_core.extensions.budgets.messages import Budget, BudgetPattern, SetBudgets, SetBudgetSlices
 from licorne_core.extensions.budgets.reports import budget_report
 from licorne_core.messages.commands import Command, RemoveRm
+from licorne_core.values.asks import GRACE
 from licorne_core.values.ids import AppId, RmId
 from licorne_core.values.resources import Resources
 from licorne_core.values.tags import RUNTIME

@@ -5,9 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from extensions.stops.building import kill
-from licorne_core.extensions.backfill.extension import starts_of
-from licorne_core.extensions.backfill.runtimes import FEWEST_SAMPLES, Confidence
 from licorne_core.messages.commands import NodeAction, TerminationType
+from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import QueuePath
 from support.core.builders import (
@@ -44,9 +43,7 @@ def driver() -> Driver:
 
 def learnt(driver: Driver) -> tuple[float | None, Confidence]:
     """The expected runtime of the next ask."""
-    runtimes = starts_of(driver.partition).runtimes
-    assert runtimes is not None
-    return runtimes.expected(QueuePath("root.a"), Shape({"memory": 1}))
+    return driver.partition.runtimes.expected(QueuePath("root.a"), Shape({"memory": 1}))
 
 
 def release_each(driver: Driver, why: TerminationType = TerminationType.STOPPED_BY_RM) -> None:

@@ -6,11 +6,10 @@ import pytest
 
 from licorne_core.extensions.backfill import projection
 from licorne_core.extensions.backfill.extension import starts_of
-from licorne_core.extensions.backfill.planned_room import GRACE
 from licorne_core.extensions.backfill.reports import ExpectedStart
-from licorne_core.extensions.backfill.runtimes import FEWEST_SAMPLES, Confidence
 from licorne_core.messages.commands import PredicatePolicy
-from licorne_core.values.asks import Ask, Shape
+from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence
+from licorne_core.values.asks import GRACE, Ask, Shape
 from licorne_core.values.ids import AllocationKey, AppId, NodeId, PartitionName, QueuePath
 from licorne_core.values.tags import RUNTIME
 from support.core.builders import app, apps, ask, asks, config, node, nodes, register
@@ -33,8 +32,7 @@ def core(*sizes: int, queues: str = "[{name: a}]") -> Driver:
 
 def learn(driver: Driver, runtimes: Mapping[int, float], queue: str = "root.a") -> None:
     """Let asks of these sizes run for these numbers of seconds."""
-    known = starts_of(driver.partition).runtimes
-    assert known is not None
+    known = driver.partition.runtimes
     for size, seconds in runtimes.items():
         for _ in range(FEWEST_SAMPLES):
             known.learn(QueuePath(queue), Shape({"memory": size}), seconds)

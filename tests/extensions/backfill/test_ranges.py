@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.backfill.ranges import (
     FEWEST_ERRORS,
     FEWEST_OWN,
@@ -19,7 +18,7 @@ from licorne_core.extensions.backfill.ranges import (
     Ranges,
 )
 from licorne_core.extensions.backfill.reports import StartSample
-from licorne_core.extensions.backfill.runtimes import FEWEST_SAMPLES
+from licorne_core.model.runtimes import FEWEST_SAMPLES
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import AllocationKey, AppId, PartitionName, QueuePath
 from licorne_core.values.resources import Items
@@ -115,9 +114,8 @@ def test_a_shadow_start_by_learnt_runtimes_has_the_range_of_estimates(
     """One by declared runtimes, which becomes no later, has a range of its own."""
     driver, ranges = Driver(), Ranges()
     driver.do(register(BACKFILL), nodes(node("n1", memory=1)), apps(app("app", "root.a", tags=tags)))
-    runtimes: Any = starts_of(driver.partition).runtimes
     for _ in range(FEWEST_SAMPLES):
-        runtimes.learn(LEAF, Shape({"memory": 1}), 60.0)
+        driver.partition.runtimes.learn(LEAF, Shape({"memory": 1}), 60.0)
     driver.do(asks(*(ask("app", key, memory=1) for key in ("k1", "k2"))))
     for _ in range(FEWEST_ERRORS):
         told(ranges, expected(600.0), 600.0)

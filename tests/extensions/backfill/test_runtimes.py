@@ -4,13 +4,7 @@ from random import Random
 
 import pytest
 
-from licorne_core.extensions.backfill.runtimes import (
-    FEWEST_SAMPLES,
-    MOST_SAMPLES,
-    MOST_SHAPES,
-    Confidence,
-    Runtimes,
-)
+from licorne_core.model.runtimes import FEWEST_SAMPLES, MOST_SAMPLES, MOST_SHAPES, Confidence, Runtimes
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import NodeId, QueuePath
 

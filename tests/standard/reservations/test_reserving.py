@@ -3,6 +3,7 @@
 import pytest
 
 from licorne_core.messages.commands import Command, NodeAction
+from licorne_core.values.tags import RUNTIME
 from support.core.builders import (
     MANY_RESERVED,
     app,
@@ -38,6 +39,69 @@ def waiting(queues: str = "[{name: a}]") -> Driver:
     return core
 
 
+def busy(*contents: dict[int, int | None]) -> Driver:
+    """Nodes n1, n2, … of 10, each with allocations of these sizes and declared runtimes in seconds."""
+    core = Driver()
+    core.do(register(config("[{name: a}]", rest="nodesortpolicy: fair", properties=MANY_RESERVED)))
+    core.do(apps(app("other", "root.a"), app("big", "root.a")))
+    for number, sizes in enumerate(contents, 1):
+        core.do(nodes(node(f"n{number}", vcore=10)))
+        for size, runtime in sizes.items():
+            tags = {} if runtime is None else {RUNTIME: str(runtime)}
+            core.do(asks(ask("other", f"n{number}-{size}", vcore=size, on_node=f"n{number}", tags=tags)))
+    return core
+
+
+@pytest.mark.parametrize(
+    ("contents", "waited", "chosen"),
+    [
+        (({4: 200}, {6: 100}), 0, "n2"),
+        (({4: 200}, {6: 100}), 103, "n2"),
+        (({4: 1500}, {6: 100}), 1450, "n1"),
+        (({5: 100, 1: 5100}, {6: 5060}), 5000, "n2"),
+        (({9: 86400}, {4: None}), 0, "n2"),
+        (({4: None}, {6: 5100}), 5000, "n2"),
+    ],
+    ids=[
+        "of two ends the earlier",
+        "an end that is a little overdue",
+        "an end that is long overdue",
+        "an overdue end beside another",
+        "an unknown end after a short time",
+        "an unknown end after a long time",
+    ],
+)
+def test_the_node_that_has_room_first_is_reserved(
+    contents: tuple[dict[int, int | None], ...], waited: int, chosen: str
+) -> None:
+    """The node is reserved that is expected to have room first, though it may lack more.
+
+    An allocation that is overdue is expected to end the later, the longer it is overdue; one of unknown
+    runtime counts as overdue since its beginning.
+    """
+    core = busy(*contents)
+    core.now += waited
+    core.do(asks(ask("big", "b", vcore=10)))
+    core.wait(3)
+    assert reserved(core) == {"b": chosen}
+
+
+def test_runtimes_are_learnt_for_reservations() -> None:
+    """The runtimes of earlier allocations of the leaf and size count if none is declared."""
+    core = busy()
+    core.do(nodes(node("n0", vcore=30)))
+    core.do(asks(*(ask("other", f"run{size}{each}", vcore=size) for size in (4, 6) for each in range(3))))
+    for size in (6, 4):
+        core.now += 100
+        core.do(releases(*(release("other", f"run{size}{each}") for each in range(3))))
+    core.do(nodes(node("n0", NodeAction.DECOMISSION), node("n1", vcore=10), node("n2", vcore=10)))
+    core.do(asks(ask("other", "s4", vcore=4)))
+    core.do(asks(ask("other", "s6", vcore=6)))
+    core.do(asks(ask("big", "b", vcore=8)))
+    core.wait(3)
+    assert reserved(core) == {"b": "n2"}
+
+
 @pytest.mark.row(126)
 def test_a_reserved_ask_is_placed_on_another_node_that_has_room_earlier() -> None:
     """A reserved ask is placed on the first node with room, and its reservation ends."""
@@ -50,10 +114,10 @@ def test_a_reserved_ask_is_placed_on_another_node_that_has_room_earlier() -> Non
 def test_a_reservation_ends_after_an_hour() -> None:
     """A reservation ends after an hour, and the ask may then have a better node reserved."""
     core = waiting()
+    core.now += 3590
     core.do(nodes(node("n3", vcore=9, action=NodeAction.CREATE_DRAIN)))
     core.do(asks(ask("small", "f", vcore=2, on_node="n3")))
     core.do(nodes(node("n3", NodeAction.DRAIN_TO_SCHEDULABLE)))
-    core.now += 3590
     core.run()
     assert reserved(core) == {"b": "n1"}
     core.wait(10)

@@ -32,15 +32,13 @@ from support.oracle.maxima import (
 )
 from support.oracle.order import Look, apps_in_order, node_key
 from support.oracle.pauses import RETRY_SECONDS, Likeness, Pauses
-from support.oracle.profiles import Profile, runs_after
+from support.oracle.profiles import Profile, alike, expected_runtime, extended, runs_after
 from support.oracle.queues import QueueRecord, seconds
 from support.oracle.terms import WishRecord
 
-GRACE = 5.0
 SLACK = 1.0
 REPLAN_SECONDS = 5.0
 MOST = {"off": 0, "easy": 1, "conservative": 16}
-FEWEST_RUNS = 3
 MOST_RUNS = 64
 LAST_RUNS = 2
 
@@ -151,22 +149,34 @@ def declared(app: AppRecord, ask: Ask) -> float:
     return float(ask.tags.get("licorne/runtime", app.tags.get("licorne/runtime", "inf")))
 
 
+def runs_of_users(
+    queues: dict[str, QueueRecord], last_runs: dict[str, dict[str, float]]
+) -> dict[str, dict[str, float]] | None:
+    """The runs of users' last applications, which are recorded only with backfill; None without it."""
+    return None if mode(queues) == "off" else last_runs
+
+
 def note_end(
     runs: dict[object, list[float]],
-    last_runs: dict[str, dict[str, float]],
+    last_runs: dict[str, dict[str, float]] | None,
     apps: dict[str, AppRecord],
     app: AppRecord,
     allocation: AllocationRecord,
     now: float,
 ) -> None:
-    """Record the runtime of an allocation that has ended by itself; starts may be earlier now."""
+    """Record the runtime of an allocation that has ended by itself; starts may be earlier now.
+
+    `last_runs` is None without backfill.
+    """
     for _, _, shadow in holders(apps):
         shadow.looked = -inf
     if allocation.state == ALLOCATED and not allocation.ask.brought:
         ran = now - allocation.started
-        known = runs.setdefault(_alike(app, allocation.ask), [])
+        known = runs.setdefault(alike(app, allocation.ask), [])
         known.append(ran)
         del known[:-MOST_RUNS]
+        if last_runs is None:
+            return
         of_user = last_runs.setdefault(app.user, {})
         of_user[app.app_id] = max(ran, of_user.pop(app.app_id, 0.0))
         for app_id in [*of_user][:-LAST_RUNS]:
@@ -472,25 +482,11 @@ def _ends(look: Look, node: NodeRecord) -> Iterator[tuple[AppRecord, AskRecord, 
 
 
 def _end_of(look: Look, app: AppRecord, ask: AskRecord, started: float) -> float:
-    end = started + _expected(look, app, ask)
-    late = GRACE
-    while end <= look.now and end + late <= look.now:
-        late *= 2
-    return end if end > look.now else end + late
+    return extended(started + _expected(look, app, ask), look.now)
 
 
 def _expected(look: Look, app: AppRecord, ask: AskRecord) -> float:
-    """The declared runtime, or a known one that four fifths of equal asks' runs do not exceed; else inf."""
-    if ask.declared < inf:
-        return ask.declared
-    known = look.runs.get(_alike(app, ask), [])
-    if len(known) < FEWEST_RUNS:
-        return inf
-    return min(longest for longest in known if 5 * sum(one <= longest for one in known) >= 4 * len(known))
-
-
-def _alike(app: AppRecord, ask: AskRecord) -> object:
-    return app.queue, tuple(sorted(ask.size.items()))
+    return expected_runtime(look.runs, app, ask)
 
 
 def minus(size: Amounts) -> Amounts:

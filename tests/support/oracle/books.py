@@ -169,7 +169,8 @@ class AllocationRecord:
     `number` counts bookings. `requested` is the time of its request, or that of the placeholder whose place
     it `took`. `started` is the time of its first booking. A victim that `is_let_go` is not counted on. Its
     work up to the `checkpoint` is saved, and `began` is its start as reported by the RM. `passed` is the ask
-    with a planned start that it overtook: application, key and that start.
+    with a planned start that it overtook: application, key and that start. `end` is its end as expected at
+    its placement.
     """
 
     ask: AskRecord
@@ -178,6 +179,7 @@ class AllocationRecord:
     number: int
     requested: float
     started: float
+    end: float
     took: bool = False
     notice: NoticeRecord | None = None
     checkpoint: float | None = None

@@ -1,6 +1,6 @@
 """The life of an application: start, completion, failure, removal (§§ 5.1-5.4, 6)."""
 
-from support.oracle.backfill import mode, note_end
+from support.oracle.backfill import note_end, runs_of_users
 from support.oracle.books import (
     ALLOCATED,
     PLACEHOLDER,
@@ -169,8 +169,14 @@ def remove(partition: PartitionOracle, app_id: str, now: float) -> None:
         partition.put_back(app, key)
     for key, allocation in app.allocations.items():
         partition.nodes[allocation.node_id].changed(narrowed=False)
-        if mode(partition.queues) != "off":
-            note_end(partition.runs, partition.last_runs, partition.apps, app, allocation, now)
+        note_end(
+            partition.runs,
+            runs_of_users(partition.queues, partition.last_runs),
+            partition.apps,
+            app,
+            allocation,
+            now,
+        )
         partition.tell_released(app, key, "STOPPED_BY_RM", f"Application {app_id} Removed")
     for pair in app.pairs.values():
         if pair.node_id is not None:

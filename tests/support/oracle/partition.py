@@ -4,6 +4,7 @@ Deadlines are in one list that is searched each time.
 """
 
 from dataclasses import replace
+from math import inf
 from typing import Any, NamedTuple
 
 from licorne_core.messages.commands import NewApplication, PredicatePolicy
@@ -17,6 +18,7 @@ from support.oracle.memory import Memory
 from support.oracle.order import ClaimRecord
 from support.oracle.pauses import Pauses
 from support.oracle.predicates import Judging, PredicateCheck, PredicateChecks, VictimCheck, put_back
+from support.oracle.profiles import expected_runtime
 from support.oracle.queues import QueueRecord, lineage
 from support.oracle.terms import CordonRecord, PreemptionRecord
 from support.oracle.topology import PlaceRecord, may_come, terms_of
@@ -268,11 +270,20 @@ class PartitionOracle:
         state: str,
         requested: float,
         started: float,
+        end: float | None = None,
     ) -> None:
-        """Put an ask on a node; the last booking is the last of its application."""
+        """Put an ask on a node; the last booking is the last of its application.
+
+        `end` is its expected end if it ran before; without a known runtime an ask is overdue from its start.
+        """
         self.bookings += 1
         app.allocations.pop(ask.key, None)
-        app.allocations[ask.key] = AllocationRecord(ask, node_id, state, self.bookings, requested, started)
+        runtime = inf if ask.placeholder else expected_runtime(self.runs, app, ask)
+        if end is None:
+            end = started + runtime if runtime < inf else started
+        app.allocations[ask.key] = AllocationRecord(
+            ask, node_id, state, self.bookings, requested, started, end
+        )
 
     def put_back(self, app: AppRecord, key: str) -> None:
         """Return an assumed or matched ask to the pending ones; later answers of the RM have no effect."""

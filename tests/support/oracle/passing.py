@@ -4,7 +4,7 @@ An autoscaler is sent the asks within their quota that no node can host.
 """
 
 from licorne_core.messages.commands import FailMode
-from support.oracle.backfill import GRACE, holders, runtime_for_order
+from support.oracle.backfill import holders, runtime_for_order
 from support.oracle.books import Amounts, AppRecord, AskRecord, Kind, NodeRecord
 from support.oracle.cordons import drain
 from support.oracle.doing import confirm, link, preempt
@@ -27,6 +27,7 @@ from support.oracle.predicates import (
     starts,
     still_waits,
 )
+from support.oracle.profiles import GRACE
 from support.oracle.queues import lineage
 from support.oracle.reserving import victims_on
 from support.oracle.terms import NO_ANSWER

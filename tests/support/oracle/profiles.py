@@ -1,13 +1,40 @@
 """Free amounts on a node, or under a maximum, over time, less what planned starts reserve of them."""
 
+from collections.abc import Mapping
 from math import inf, nextafter
 from typing import TYPE_CHECKING
 
-from support.oracle.books import Amounts, AskRecord, add_to
+from support.oracle.books import Amounts, AppRecord, AskRecord, add_to
 from support.oracle.order import Look
 
 if TYPE_CHECKING:
     from support.oracle.backfill import ShadowRecord
+
+FEWEST_RUNS = 3
+GRACE = 5.0
+
+
+def extended(end: float, now: float) -> float:
+    """An end that is overdue is expected soon, but the later the longer it is overdue."""
+    late = GRACE
+    while end <= now and end + late <= now:
+        late *= 2
+    return end if end > now else end + late
+
+
+def expected_runtime(runs: Mapping[object, list[float]], app: AppRecord, ask: AskRecord) -> float:
+    """The declared runtime, or a known one that four fifths of equal asks' runs do not exceed; else inf."""
+    if ask.declared < inf:
+        return ask.declared
+    known = runs.get(alike(app, ask), [])
+    if len(known) < FEWEST_RUNS:
+        return inf
+    return min(longest for longest in known if 5 * sum(one <= longest for one in known) >= 4 * len(known))
+
+
+def alike(app: AppRecord, ask: AskRecord) -> object:
+    """What the runs of asks are recorded by."""
+    return app.queue, tuple(sorted(ask.size.items()))
 
 
 def runs_after(ask: AskRecord, other: "ShadowRecord") -> float:

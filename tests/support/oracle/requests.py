@@ -4,7 +4,7 @@ from math import inf
 
 from licorne_core.messages.commands import NodeAction, NodeUpdate, ReleaseRequest, TerminationType
 from licorne_core.values.asks import Ask
-from support.oracle.backfill import MOST, ShadowRecord, declared, holders, mode, note_end
+from support.oracle.backfill import MOST, ShadowRecord, declared, holders, mode, note_end, runs_of_users
 from support.oracle.books import (
     ALLOCATED,
     PLACEHOLDER,
@@ -155,7 +155,9 @@ def _resize_allocation(
     ask, node_id = allocation.ask, allocation.node_id
     if ask.size != size:
         ask.size = size
-        partition.book(app, ask, node_id, allocation.state, allocation.requested, allocation.started)
+        partition.book(
+            app, ask, node_id, allocation.state, allocation.requested, allocation.started, allocation.end
+        )
         resized = app.allocations[ask.key]
         resized.took, resized.passed = allocation.took, allocation.passed
         count_on(partition, allocation, resized)
@@ -252,7 +254,6 @@ def follow_backfill(partition: PartitionOracle, before: str, now: float) -> None
     after = mode(partition.queues)
     if (before == "off") == (after == "off"):
         return
-    partition.runs.clear()
     partition.last_runs.clear()
     for app in partition.apps.values():
         for ask in list(app.asks.values()):
@@ -343,11 +344,15 @@ def _free_booked(
 ) -> None:
     """Free an allocation, and acknowledge that unless the core has requested its release."""
     real = not app.allocations[key].ask.placeholder
-    if mode(partition.queues) != "off" and why not in (
-        *UNACKNOWLEDGED,
-        TerminationType.PLACEHOLDER_REPLACED,
-    ):
-        note_end(partition.runs, partition.last_runs, partition.apps, app, app.allocations[key], now)
+    if why not in (*UNACKNOWLEDGED, TerminationType.PLACEHOLDER_REPLACED):
+        note_end(
+            partition.runs,
+            runs_of_users(partition.queues, partition.last_runs),
+            partition.apps,
+            app,
+            app.allocations[key],
+            now,
+        )
     silent = why in UNACKNOWLEDGED or (not real and why is TerminationType.PLACEHOLDER_REPLACED)
     if not silent:
         partition.tell_released(app, key, "STOPPED_BY_RM", RELEASED_BY_RM)

@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from typing import NamedTuple
 
-from support.oracle.books import AllocationRecord, AppRecord, AskClass, AskRecord, NodeRecord
+from support.oracle.books import AllocationRecord, Amounts, AppRecord, AskClass, AskRecord, NodeRecord
 from support.oracle.checks import (
     exceeds_cluster_only,
     fits,
@@ -22,6 +23,7 @@ from support.oracle.gangs import is_replaceable
 from support.oracle.held import behind
 from support.oracle.order import SCHEDULABLE, ClaimRecord, Look, apps_in_order, fit_key
 from support.oracle.partition import PartitionOracle
+from support.oracle.profiles import extended
 from support.oracle.queues import lineage
 from support.oracle.terms import ReservationRecord
 from support.oracle.topology import is_member, is_whole
@@ -69,7 +71,31 @@ def node_to_reserve(look: Look, app: AppRecord, ask: AskRecord) -> str | None:
         if node.holds(ask.size) and not refused(node, ask, allocate=False)
         if not refuses_place(node, ask)
     ]
-    return min(holding, key=key).node_id if holding else None
+    at = {node.node_id: _room_at(look, node, ask) for node in holding}
+    return min(holding, key=lambda node: (at[node.node_id], *key(node))).node_id if holding else None
+
+
+def _is_within(size: Amounts, free: Amounts) -> bool:
+    """True if the amounts are free."""
+    return all(value <= free.get(name, 0) for name, value in size.items())
+
+
+def _room_at(look: Look, node: NodeRecord, ask: AskRecord) -> float:
+    """The time at which the node has room by expected ends; -inf if it has room, inf if it never has."""
+    free = dict(look.usage.available[node.node_id])
+    if _is_within(ask.size, free):
+        return -inf
+    found = [
+        (extended(one.end, look.now), one.number, one.ask.size)
+        for app in look.apps.values()
+        for one in app.allocations.values()
+        if one.node_id == node.node_id
+    ]
+    for end, _, size in sorted(found, key=lambda one: one[:2]):
+        free = {name: free.get(name, 0) + size.get(name, 0) for name in {*free, *size}}
+        if _is_within(ask.size, free):
+            return end
+    return inf
 
 
 def is_large(look: Look, ask: AskRecord) -> bool:

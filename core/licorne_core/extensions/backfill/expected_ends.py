@@ -8,16 +8,15 @@ from collections.abc import Iterator, Mapping
 from math import inf
 from typing import Final, NamedTuple
 
-from licorne_core.extensions.backfill.planned_room import GRACE
-from licorne_core.extensions.backfill.runtimes import Confidence, Runtimes
 from licorne_core.extensions.backfill.start_sets import End
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import TO_REPLACE
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.values.asks import Allocation, Ask, AskClass
+from licorne_core.model.runtimes import Confidence, Runtimes
+from licorne_core.values.asks import Allocation, Ask, AskClass, extended
 from licorne_core.values.ids import AllocationKey, AppId
-from licorne_core.values.tags import RUNTIME, read_seconds
+from licorne_core.values.tags import RUNTIME
 
 MOST_CLASSES = 1_000
 """Maximum number of cached classes with a runtime; beyond it the cache is emptied."""
@@ -35,13 +34,6 @@ COST_OF_A_NODE, COST_OF_AN_ALLOCATION = 2, 5
 """Cost of reading a node again, and of each allocation on it; using a cached node costs 2."""
 
 
-def declared_runtime(app: Application, ask: Ask) -> float | None:
-    """Seconds that the ask, or else its application, declares; None if neither does."""
-    if ask.ask_class.runtime < inf:
-        return ask.ask_class.runtime
-    return read_seconds(ask.tags if RUNTIME in ask.tags else app.tags, RUNTIME)
-
-
 def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: bool = True) -> Ask:
     """The ask with its declared runtime in its class; without backfill its class has none.
 
@@ -55,7 +47,7 @@ def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: boo
         return ask
     found = classes.get((known, text))
     if found is None:
-        declared = declared_runtime(app, ask) if backfills else None
+        declared = app.declared_runtime(ask) if backfills else None
         runtime = inf if declared is None else float(declared)
         found = AskClass.of(known.resources, known.required_node, known.predicate, runtime)
         if len(classes) >= MOST_CLASSES:
@@ -67,16 +59,6 @@ def with_runtime(app: Application, ask: Ask, classes: Classes, *, backfills: boo
 def is_charged(app: Application, key: AllocationKey) -> bool:
     """True if an allocation itself, and not its placeholder, counts in the quotas of its application."""
     return not app.replacing_count or app.requests[key].state not in TO_REPLACE
-
-
-def extended(end: float, now: float) -> float:
-    """Expected end of an allocation overdue since `end`: soon, but the later the longer it is overdue."""
-    if end > now:
-        return end
-    more = GRACE
-    while end + more <= now:
-        more *= 2
-    return end + more
 
 
 class Forecast(NamedTuple):
@@ -95,7 +77,7 @@ class ExpectedEnds:
     """The expected ends in one partition."""
 
     def __init__(
-        self, nodes: NodeBook, applications: Mapping[AppId, Application], runtimes: Runtimes | None
+        self, nodes: NodeBook, applications: Mapping[AppId, Application], runtimes: Runtimes
     ) -> None:
         """Start without cached nodes."""
         self._nodes = nodes
@@ -117,12 +99,7 @@ class ExpectedEnds:
     @property
     def learnt(self) -> int:
         """The version of the learnt runtimes."""
-        return 0 if self._runtimes is None else self._runtimes.version
-
-    def learn_from(self, runtimes: Runtimes | None) -> None:
-        """Use other learnt runtimes; None where backfill is off."""
-        self._runtimes = runtimes
-        self._forecasts, self.undeclared = {}, 0
+        return self._runtimes.version
 
     def catch_up(self) -> None:
         """Drop changed nodes from the cache; to be called before nodes are read at a new time."""
@@ -147,7 +124,7 @@ class ExpectedEnds:
         known = self._forecasts.get(node)
         if known is not None and now < known.until:
             learnt = known.learnt
-            if learnt == _DECLARED or (self._runtimes is not None and learnt == self._runtimes.version):
+            if learnt in (_DECLARED, self._runtimes.version):
                 return known
         self.work += COST_OF_A_NODE + COST_OF_AN_ALLOCATION * len(node.allocations)
         self.forget(node)
@@ -164,7 +141,7 @@ class ExpectedEnds:
         for allocation in node.allocations:
             time, known = self.end_of(allocation, now)
             unsure = known is not Confidence.DECLARED
-            if unsure and self._runtimes is not None:
+            if unsure:
                 learnt = self._runtimes.version
             if time < inf:
                 unsure = unsure or allocation.allocation_time + allocation.ask.ask_class.runtime <= now
@@ -181,7 +158,5 @@ class ExpectedEnds:
 
     def expected(self, app: Application, ask: Ask) -> tuple[float | None, Confidence]:
         """Expected runtime of an ask in seconds, None for unknown."""
-        declared = declared_runtime(app, ask)
-        if self._runtimes is None:
-            return declared, Confidence.UNKNOWN if declared is None else Confidence.DECLARED
+        declared = app.declared_runtime(ask)
         return self._runtimes.expected(app.queue_path, ask.ask_class.shape, declared)

@@ -11,12 +11,11 @@ from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, with_ru
 from licorne_core.extensions.backfill.passing import Passing, UserRuns
 from licorne_core.extensions.backfill.planned_starts import PlannedStarts, Starting, StartRequest
 from licorne_core.extensions.backfill.recount import check_starts
-from licorne_core.extensions.backfill.runtimes import Runtimes
 from licorne_core.extensions.backfill.shadows import Shadows
 from licorne_core.extensions.backfill.start_search import StartSearch
 from licorne_core.handlers.allocations import replace_ask
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request, RequestState
+from licorne_core.model.apps.requests import Request, ran
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
@@ -28,14 +27,12 @@ from licorne_core.views.audit.rules import require
 
 
 class PartitionStarts(Extension):
-    """Shadow starts and learnt runtimes of a partition. With backfill on, each application has its bit."""
+    """The shadow starts of a partition. With backfill on, each application has its bit."""
 
     def __init__(self, name: str, bit: int, context: CheckContext) -> None:
         """Start without shadow starts, and switched off."""
         super().__init__(name, bit, context)
-        self.runtimes: Runtimes | None = None
-        """Learnt runtimes; None without backfill."""
-        self.ends = ExpectedEnds(context.node_book, context.applications, None)
+        self.ends = ExpectedEnds(context.node_book, context.applications, context.runtimes)
         """Expected ends of the allocations on each node."""
         self.charges = Charges(context.node_book, context.applications, context.claims)
         """The allocations charged to quotas, by their expected ends."""
@@ -46,6 +43,11 @@ class PartitionStarts(Extension):
         self.shadows.decide = PlannedStarts(context, self.shadows.budget, search).decide
         self.remedies = {StartRequest: Starting(context, self.shadows, search)}
         self._is_new = True
+
+    @property
+    def is_on(self) -> bool:
+        """True with backfill on."""
+        return self.shadows.mode is not Backfill.OFF
 
     def configure(self, config: PartitionConfig) -> None:
         """Set the backfill order and the mode of a new partition; `adapt` changes the mode later."""
@@ -88,22 +90,13 @@ class PartitionStarts(Extension):
 
     def arriving(self, app: Application, ask: Ask) -> Ask:
         """Add its declared runtime to its class: asks that end early enough may pass a start."""
-        return ask if self.runtimes is None else with_runtime(app, ask, self.ends.classes)
+        return with_runtime(app, ask, self.ends.classes) if self.is_on else ask
 
     def ended(self, app: Application, request: Request, now: float) -> None:
-        """Let planned starts be searched again, and learn how long an allocation ran.
-
-        Nothing is learnt from a placeholder, from an allocation that the RM was asked to stop, or from one
-        that existed before the RM reported it, as its start time is unknown.
-        """
+        """Let planned starts be searched again, and note the run for the order of those that pass."""
         self.shadows.budget.changes += 1
-        runtimes, allocation = self.runtimes, request.allocation
-        if runtimes is None or allocation is None or request.state is not RequestState.ALLOCATED:
-            return
-        ask = request.ask
-        if ask.node_id is None:
-            seconds = now - allocation.allocation_time
-            runtimes.learn(app.queue_path, ask.ask_class.shape, seconds)
+        seconds = ran(request, now)
+        if seconds is not None:
             self.passing.ended(app, seconds, now)
 
     def answered(self, app: Application) -> None:
@@ -133,20 +126,17 @@ class PartitionStarts(Extension):
     def recount(self, applications: Mapping[AppId, Application], *, settled: bool) -> None:
         """See `recount.py`."""
         check_starts(self.shadows, self.context, settled=settled)
-        is_on = self.runtimes is not None
         for app in applications.values():
-            require("S3", bool(app.interests & self.bit) == is_on, f"{app!r} has {app.interests}")
+            require("S3", bool(app.interests & self.bit) == self.is_on, f"{app!r} has {app.interests}")
             if settled and app.leaf is not None:
                 self.passing.check(app)
 
     def _mark(self, app: Application) -> None:
-        app.interests = app.interests & ~self.bit if self.runtimes is None else app.interests | self.bit
+        app.interests = app.interests | self.bit if self.is_on else app.interests & ~self.bit
 
     def _switch(self, mode: Backfill) -> None:
         self.shadows.mode = mode
-        self.runtimes = None if mode is Backfill.OFF else Runtimes()
         self.passing.runs = UserRuns()
-        self.ends.learn_from(self.runtimes)
 
 
 def _mode_of(config: PartitionConfig) -> Backfill:

@@ -18,14 +18,15 @@ from licorne_core.extensions.backfill.charges import (
     free_of,
     most_of,
 )
-from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, extended
+from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
 from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedClaim, PlannedRoom, usable
-from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.start_sets import End, Gate
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.effort import Search
 from licorne_core.model.quotas import Quota
+from licorne_core.model.runtimes import Confidence
 from licorne_core.scheduling.waiting.shortages import QuotaPool
+from licorne_core.values.asks import extended
 from licorne_core.values.resources import Items, Resources, charge, refund
 
 

@@ -23,10 +23,6 @@ from licorne_core.values.resources import Items, charge, refund
 AllocationId = tuple[AppId, AllocationKey]
 """Identifies an allocation in its partition."""
 
-
-GRACE = 5.0
-"""Seconds that a start may be overdue: the RM has to detect an end, and to report it."""
-
 SLACK: Final = 1.0
 """Seconds by which a late holder may delay a start that was published before its own."""
 

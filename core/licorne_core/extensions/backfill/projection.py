@@ -13,8 +13,7 @@ from math import inf
 from typing import NamedTuple
 
 from licorne_core.extensions.backfill.charges import free_of, most_of
-from licorne_core.extensions.backfill.expected_ends import ExpectedEnds, extended
-from licorne_core.extensions.backfill.runtimes import Confidence
+from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
 from licorne_core.extensions.backfill.shadows import Shadows
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.groups import AskGroup, waits
@@ -23,9 +22,10 @@ from licorne_core.model.apps.states import SCHEDULABLE
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.users import in_order
 from licorne_core.model.quotas import Quota, headroom
+from licorne_core.model.runtimes import Confidence
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.gang_sets import sets_for
-from licorne_core.values.asks import Ask, AskClass
+from licorne_core.values.asks import Ask, AskClass, extended
 from licorne_core.values.resources import Items, charge, refund
 
 MOST_LOOKS = 100_000

@@ -8,12 +8,12 @@ from typing import Any, Final
 from licorne_core.extensions.backfill import NAME
 from licorne_core.extensions.backfill.projection import NO_GUESS, Projection
 from licorne_core.extensions.backfill.ranges import LEVEL, Expected, Range, Ranges
-from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.shadow_start import ShadowStart, start_by
 from licorne_core.extensions.backfill.shadows import Shadows, StartCounters
 from licorne_core.messages.reasons import QUOTA_CODES
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
+from licorne_core.model.runtimes import Confidence
 from licorne_core.partitions.partition import Partition
 from licorne_core.scheduling.checks import ASK_RULES
 from licorne_core.scheduling.waiting.blockers import Timed
@@ -118,7 +118,7 @@ def start_sample(partition: Partition, at: int, now: float) -> Iterator[StartSam
 
     None marks a possible pause of the reader. There is no sample without backfill or pending asks.
     """
-    applications = list(partition.applications.values()) if _of(partition).runtimes is not None else []
+    applications = list(partition.applications.values()) if _of(partition).is_on else []
     for place in range(at, at + len(applications)):
         app = applications[place % len(applications)]
         group = next((group for group in app.groups.values() if group.waiting), None)
@@ -159,7 +159,7 @@ def _expected_start(
     partition: Partition, app: Application, request: Request, now: float
 ) -> Iterator[ExpectedStart | None]:
     own = _of(partition)
-    if own.runtimes is None:
+    if not own.is_on:
         return
     shadow = _shadow_of(own.shadows, app, request)
     if shadow is not None:
@@ -239,7 +239,7 @@ def _entry(shadow: ShadowStart) -> CalendarEntry:
 
 FIELDS = {
     # True if blocked asks hold shadow starts.
-    "partition": (Added("backfill", bool, lambda own, _: own.runtimes is not None),),
+    "partition": (Added("backfill", bool, lambda own, _: own.is_on),),
 }
 LISTS = {
     "calendar": calendar,

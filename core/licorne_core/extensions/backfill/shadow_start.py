@@ -8,13 +8,13 @@ from licorne_core.extensions.backfill import NAME, START_BY
 from licorne_core.extensions.backfill.charges import HeldAmounts
 from licorne_core.extensions.backfill.maxima import binding, is_tight
 from licorne_core.extensions.backfill.planned_room import BEHIND, AllocationId, PlannedClaim, PlannedRoom
-from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.unplanned import REPLAN_TIME
 from licorne_core.messages.claims import BehindReservationCheck
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.quotas import Quota
+from licorne_core.model.runtimes import Confidence
 from licorne_core.values.asks import Passed
 from licorne_core.values.ids import AllocationKey
 from licorne_core.values.resources import Items, charge

@@ -27,7 +27,7 @@ from licorne_core.extensions.backfill import Backfill
 from licorne_core.extensions.backfill.charges import Charges, HeldAmounts, bounded
 from licorne_core.extensions.backfill.maxima import is_tight
 from licorne_core.extensions.backfill.openings import Openings
-from licorne_core.extensions.backfill.planned_room import BEHIND, GRACE, PlannedRoom
+from licorne_core.extensions.backfill.planned_room import BEHIND, PlannedRoom
 from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan, keep_for, share_room
 from licorne_core.extensions.backfill.unplanned import LookBudget, Unplanned
 from licorne_core.model.apps.application import Application
@@ -39,6 +39,7 @@ from licorne_core.scheduling.predicates import NodeQuestion
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.scheduling.waiting.blockers import Blockers, OfThing
 from licorne_core.scheduling.waiting.waiting import try_with_claim
+from licorne_core.values.asks import GRACE
 from licorne_core.values.counters import Histogram
 
 MOST_STARTS = {Backfill.OFF: 0, Backfill.EASY: 1, Backfill.CONSERVATIVE: 16}

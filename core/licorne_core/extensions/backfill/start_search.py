@@ -18,7 +18,6 @@ from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
 from licorne_core.extensions.backfill.maxima import Maxima, binding
 from licorne_core.extensions.backfill.openings import Openings, waits
 from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedRoom, usable
-from licorne_core.extensions.backfill.runtimes import Confidence
 from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan
 from licorne_core.extensions.backfill.shadows import StartQuestion
 from licorne_core.extensions.backfill.start_sets import End, Gate, RoomInTime, SetStarts, together
@@ -26,6 +25,7 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node, is_out
+from licorne_core.model.runtimes import Confidence
 from licorne_core.scheduling.gang_packing import times
 from licorne_core.scheduling.gang_sets import AllNodes, NodeSets, Picks, rank_of, sets_for
 from licorne_core.scheduling.gang_slots import MAX_KINDS

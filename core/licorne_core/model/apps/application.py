@@ -5,6 +5,7 @@ Its highest usage is derived for reports: no decision depends on it, so allocati
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from licorne_core.messages.events.allocations import Owner
@@ -21,6 +22,7 @@ from licorne_core.values.ids import AllocationKey, AppId, QueuePath, UserGroup
 from licorne_core.values.ranking import NO_PRIORITY, PriorityCounts, Ranking
 from licorne_core.values.resources import Items, Resources
 from licorne_core.values.rm_caps import GROUP_BYTES, Holdings
+from licorne_core.values.tags import RUNTIME, read_seconds
 from licorne_core.values.timers import Timers
 
 IDLE_GROUPS = 16
@@ -205,6 +207,12 @@ class Application:
     def group(self) -> str:
         """The group for which its usage counts; empty if there is none."""
         return self.owner.group
+
+    def declared_runtime(self, ask: Ask) -> float | None:
+        """Seconds that the ask, or else the application, declares to run; None if neither does."""
+        if ask.ask_class.runtime < inf:
+            return ask.ask_class.runtime
+        return read_seconds(ask.tags if RUNTIME in ask.tags else self.tags, RUNTIME)
 
     def enter(self, event: AppEvent, now: float) -> bool:
         """Follow the event; True if the state changed. The event may have no effect in the current state."""

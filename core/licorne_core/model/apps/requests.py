@@ -328,6 +328,18 @@ def seconds_run(request: Request, now: float) -> float:
     return now - (request.create_time if brought else allocation.allocation_time)
 
 
+def ran(request: Request, now: float) -> float | None:
+    """Seconds that an allocation ran until its RM ended it; None if that tells nothing about its runtime.
+
+    Placeholders and allocations that the RM was asked to stop do not count, nor do those that existed before
+    the RM reported them, as their start time is unknown.
+    """
+    allocation = request.allocation
+    if allocation is None or request.state is not RequestState.ALLOCATED or request.ask.node_id is not None:
+        return None
+    return now - allocation.allocation_time
+
+
 def seconds_lost(request: Request, assumed: float | None, now: float) -> float:
     """Seconds of work since the last checkpoint, which would be lost if the request was stopped now.
 

@@ -2,11 +2,12 @@
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any, Generic, TypeVar
 
 from licorne_core.messages.operators import OperatorMark
 from licorne_core.model.nodes.claims import HeldRoom
-from licorne_core.values.asks import Allocation, AskClass, Reservation, Shape
+from licorne_core.values.asks import Allocation, AskClass, Reservation, Shape, extended
 from licorne_core.values.ids import AllocationKey, AppId, NodeId
 from licorne_core.values.resources import Items, Resources, charge, refund
 from licorne_core.values.rm_caps import footprint_of
@@ -293,6 +294,29 @@ def usable(node: Node) -> Items:
         refund(left, tuple(node.preempting.items()))
         refund(left, tuple(node.available.items()))
     return tuple([(name, value) for name, value in left.items() if value > 0])
+
+
+def room_at(node: Node, items: Items, now: float) -> float:
+    """Time at which the node has room for the amounts, as expected at `now`; both in unix seconds.
+
+    It never falls as time passes: the longer an allocation is overdue, the later it is expected to end. Minus
+    infinity if there is room now, infinity if not even the ends of all allocations leave enough.
+    """
+    missing = {name: value - node.available.get(name, 0) for name, value in items}
+    missing = {name: value for name, value in missing.items() if value > 0}
+    if not missing:
+        return -inf
+    ends = [(extended(one.expected_end, now), one.ask.ask_class.items) for one in node.allocations]
+    ends.sort()
+    for end, freed in ends:
+        for name, value in freed:
+            if name in missing:
+                missing[name] -= value
+                if missing[name] <= 0:
+                    del missing[name]
+        if not missing:
+            return end
+    return inf
 
 
 def is_out(node: Node, ask_class: AskClass) -> bool:

@@ -336,19 +336,21 @@ class NodeIndex:
         node = self._find(own)
         return own if node is None else node
 
-    def to_reserve(self, ask_class: AskClass) -> Node | Supply:
-        """Best node to reserve for an ask of the class, or the supply that is short.
+    def to_reserve(self, ask_class: AskClass, now: float) -> Node | Supply:
+        """Best node to reserve for an ask of the class at unix seconds `now`, or the supply that is short.
 
         Raises:
             StillLooking: not all nodes have been searched yet.
         """
-        supply = self.supplies.reservable(ask_class.shape)
+        found = self._to_reserve(ask_class.shape, now)
+        is_done = ask_class.predicate is None or not isinstance(found, Node)
+        return found if is_done else self._to_reserve(ask_class, now)
+
+    def _to_reserve(self, wanted: AskClass | Shape, now: float) -> Node | Supply:
+        supply = self.supplies.reservable(wanted)
+        supply.now = now
         node = self._find(supply)
-        if node is None:
-            return supply
-        if ask_class.predicate is not None:
-            supply = self.supplies.reservable(ask_class)
-            node = self._find(supply)
+        self.heaps.work += supply.cost_of([])
         return supply if node is None else node
 
     def ahead(self, ask_class: AskClass, count: int) -> list[Node]:

@@ -38,7 +38,7 @@ class NodeHeap:
     """All open nodes in node order; a subclass includes some nodes only, or ranks them otherwise.
 
     `keys` has the valid entry of each node, `read` is the position in the log of changes. In a `steady`
-    heap the entry of an unchanged node remains valid.
+    heap the entry of an unchanged node remains valid; in others its rank may only rise as time passes.
     """
 
     __slots__ = ("entries", "keys", "read", "steady")
@@ -113,7 +113,7 @@ class NodeHeap:
                 if now is None:
                     heappop(entries)
                     del keys[node]
-                elif now.version == entry.version:
+                elif now.version == entry.version and now.rank <= entry.rank:
                     return node
                 else:
                     keys[node] = now

@@ -317,9 +317,14 @@ class Dirty:
         self._nodes[node] = None
         self._index.note(node)
 
-    def mark_filled(self, node: Node) -> None:
-        """Mark a reduction of room on the node, or a new allocation, which is a possible victim."""
+    def mark_filled(self, node: Node, *, ends_earlier: bool = False) -> None:
+        """Mark a reduction of room on the node, or a new allocation, which is a possible victim.
+
+        `ends_earlier` if allocations there may be expected to end earlier than before.
+        """
         self._index.took(node)
+        if ends_earlier:
+            self._index.heaps.write(node)
         if node.reservations:
             self._touched(node)
 

@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import Any, ClassVar
 
 from licorne_core.model.nodes.book import NodeBook
-from licorne_core.model.nodes.node import Node
+from licorne_core.model.nodes.node import Node, room_at
 from licorne_core.scheduling.node_search.node_heap import Greatest, NodeEntry, NodeHeap, entry_of
 from licorne_core.scheduling.waiting.blockers import Blocker, Pool, Shortage
 from licorne_core.scheduling.waiting.waiting_line import Amounts
@@ -193,6 +193,10 @@ class Supply(Shortage):
         """Sort key of the node, before its id."""
         return node.score
 
+    def cost_of(self, nodes: list[Node]) -> int:
+        """Cost of adding the nodes to a heap, in about microseconds."""
+        return len(nodes) * (1 + len(self.items) // 8)
+
     def run_short(self) -> None:
         """Note that a search of all nodes has failed."""
         was_short = self.is_short
@@ -211,9 +215,12 @@ class Supply(Shortage):
 
 
 class ReservableSupply(Supply):
-    """The nodes that could be reserved for asks of a shape or class, the smallest shortage first."""
+    """The nodes that could be reserved for asks of a shape or class.
 
-    __slots__ = ()
+    The node is first that is expected to have room first, by ends as of the time `now` of the last search.
+    """
+
+    __slots__ = ("now", "read")
 
     amounts = attrgetter("capacity")
 
@@ -222,14 +229,24 @@ class ReservableSupply(Supply):
         super().__init__(wanted, nodes)
         if wanted.required_node is not None:
             self.items = ()
+        self.now = -inf
+        self.read = 0
+        """Number of allocations read for ranks that no cost includes yet."""
 
     def takes(self, node: Node) -> bool:
         """True if the node may be reserved for an ask now."""
         return node.may_be_reserved(self.wanted)
 
+    def cost_of(self, nodes: list[Node]) -> int:
+        """Cost of adding the nodes, and of all ranks since the last call, in about microseconds."""
+        cost = super().cost_of(nodes) + 2 * self.read // 3
+        self.read = 0
+        return cost
+
     def rank(self, node: Node) -> Any:
-        """Sort key: the node's shortage for the ask, then its rank in node order."""
-        return (fit_score(node, self.items), node.score)
+        """Sort key: the expected time of room, the shortage for the ask, then the rank in node order."""
+        self.read += len(node.allocations)
+        return (room_at(node, self.items, self.now), fit_score(node, self.items), node.score)
 
 
 class SupplyHeap(NodeHeap):
@@ -243,7 +260,9 @@ class SupplyHeap(NodeHeap):
     def __init__(self, supply: Supply, nodes: list[Node], sizes: Greatest | None) -> None:
         """Prepare to fill the heap from these nodes; `sizes` notes all of them if none fits."""
         # For asks with a runtime, nodes leave the supply as time passes: room is held there for later starts.
-        super().__init__(steady=isinstance(supply.wanted, Shape) and supply.wanted.runtime == inf)
+        # Ranks of nodes to reserve rise.
+        is_timed = isinstance(supply, ReservableSupply) or supply.wanted.runtime < inf
+        super().__init__(steady=not is_timed and isinstance(supply.wanted, Shape))
         self._supply = supply
         self._rest = iter(nodes)
         self.sizes = sizes
@@ -259,7 +278,6 @@ class SupplyHeap(NodeHeap):
         The unit is about a microsecond.
         """
         types = min(SIFTED_TYPES, len(self._supply.items))
-        cost_of_entry = 1 + len(self._supply.items) // 8
         cost = 0
         while cost < most:
             part = list(islice(self._rest, min(SIFTED, most)))
@@ -269,7 +287,7 @@ class SupplyHeap(NodeHeap):
                 break
             may_do = self._supply.that_may_do(part)
             self.gather(may_do)
-            cost += 1 + len(part) * (1 + types) // 16 + len(may_do) * cost_of_entry
+            cost += 1 + len(part) * (1 + types) // 16 + self._supply.cost_of(may_do)
             if self.entries:
                 self.sizes = None
             elif self.sizes is not None:
@@ -400,10 +418,11 @@ class Supplies:
         """The supply of nodes on which an ask may be placed; a new one if there is none."""
         return self._free.get(wanted) or self._add(Supply, wanted)
 
-    def reservable(self, wanted: AskClass | Shape) -> Supply:
+    def reservable(self, wanted: AskClass | Shape) -> ReservableSupply:
         """The supply of nodes that may be reserved; a new one if there is none."""
-        supply = self._by_kind[ReservableSupply].get(wanted)
-        return supply or self._add(ReservableSupply, wanted)
+        supply = self._by_kind[ReservableSupply].get(wanted) or self._add(ReservableSupply, wanted)
+        assert isinstance(supply, ReservableSupply)
+        return supply
 
     def drop(self, wanted: AskClass | Shape) -> Sequence[Supply]:
         """Drop and return the supplies of a shape or class without asks."""

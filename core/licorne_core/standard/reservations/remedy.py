@@ -47,7 +47,7 @@ class Reserving(Remedy):
             blocker = context.wakeups.reservation_limits.blocker(app)
         if blocker is not None:
             return blocker
-        found = context.index.to_reserve(ask_class)
+        found = context.index.to_reserve(ask_class, now)
         return ToReserve(app, request, found, is_full) if isinstance(found, Node) else found
 
     def _starves(self, ask_class: AskClass) -> bool:

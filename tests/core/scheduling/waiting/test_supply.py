@@ -233,13 +233,13 @@ def test_an_ask_without_a_reservable_node_waits_for_a_large_enough_one() -> None
     node = node_of(0, vcore=4)
     book.add(node)
     index = NodeIndex(book, Tuning())
-    to_go, to_reserve = index.best(CLASSES[3]), index.to_reserve(CLASSES[3])
+    to_go, to_reserve = index.best(CLASSES[3]), index.to_reserve(CLASSES[3], 0.0)
     assert isinstance(to_go, Supply)
     assert isinstance(to_reserve, ReservableSupply)
     book_on_node((("vcore", 4),), node)
     book.resize(node, {"vcore": 9})
     assert index.improved(node) == [to_reserve.owner]
-    assert index.to_reserve(CLASSES[3]) is node
+    assert index.to_reserve(CLASSES[3], 0.0) is node
     assert index.best(CLASSES[3]) is to_go
 
 
@@ -281,8 +281,8 @@ class Cluster:
 
     def look(self, what: str, ask_class: AskClass) -> None:
         """Search for a node to reserve, or for a node on which an ask is placed."""
-        look = self.index.to_reserve if what == "reserve" else self.index.best
-        found = look(ask_class)
+        to_reserve = what == "reserve"
+        found = self.index.to_reserve(ask_class, 0.0) if to_reserve else self.index.best(ask_class)
         if isinstance(found, Supply):
             self.seen[found] = None
         elif what == "place":

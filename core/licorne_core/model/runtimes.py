@@ -1,15 +1,18 @@
 """Learnt runtimes of one partition: the time within which four of five past runs of a leaf and shape ended.
 
-A partition has them only with backfill on. They follow from commands and times alone, and reading one changes
-nothing, so that a report never changes a decision.
+They follow from commands and times alone, and reading one changes nothing, so that a report never changes a
+decision.
 """
 
+from bisect import bisect_left, insort
 from collections import deque
 from enum import StrEnum
 
-from licorne_core.values.asks import Shape
+from licorne_core.model.apps.application import Application
+from licorne_core.values.asks import Ask, Shape
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import Items
+from licorne_core.values.tags import RUNTIME
 
 MOST_SAMPLES = 64
 """Maximum number of recorded runs of one leaf and shape, the latest."""
@@ -35,17 +38,16 @@ class Confidence(StrEnum):
 class _Runs:
     """The latest runs of one leaf and shape."""
 
-    __slots__ = ("expected", "latest")
-
-    latest: deque[float]
-    """Runtimes in seconds, the oldest first."""
-    expected: float | None
-    """The least of these runtimes that four of five do not exceed; None if it has to be derived again."""
+    __slots__ = ("expected", "in_order", "latest")
 
     def __init__(self) -> None:
         """Start empty."""
-        self.latest = deque(maxlen=MOST_SAMPLES)
-        self.expected = None
+        self.latest: deque[float] = deque()
+        """Runtimes in seconds, the oldest first."""
+        self.in_order: list[float] = []
+        """The same runtimes, the shortest first."""
+        self.expected: float | None = None
+        """The least of these runtimes that four of five do not exceed; None if there are too few."""
 
 
 class Runtimes:
@@ -70,8 +72,14 @@ class Runtimes:
             if len(self._runs) >= MOST_SHAPES:
                 del self._runs[next(iter(self._runs))]
         self._runs[key] = runs
-        runs.latest.append(max(0.0, seconds))
-        runs.expected = None
+        latest, in_order = runs.latest, runs.in_order
+        if len(latest) == MOST_SAMPLES:
+            del in_order[bisect_left(in_order, latest.popleft())]
+        seconds = max(0.0, seconds)
+        latest.append(seconds)
+        insort(in_order, seconds)
+        if len(in_order) >= FEWEST_SAMPLES:
+            runs.expected = in_order[(4 * len(in_order) + 4) // 5 - 1]
 
     def expected(
         self, queue: QueuePath, shape: Shape, declared: float | None = None
@@ -80,8 +88,20 @@ class Runtimes:
         if declared is not None:
             return declared, Confidence.DECLARED
         runs = self._runs.get((queue, shape.items))
-        if runs is None or len(runs.latest) < FEWEST_SAMPLES:
+        if runs is None or runs.expected is None:
             return None, Confidence.UNKNOWN
-        if runs.expected is None:
-            runs.expected = sorted(runs.latest)[(4 * len(runs.latest) + 4) // 5 - 1]
         return runs.expected, Confidence.LEARNT
+
+    def end_of(self, app: Application, ask: Ask, now: float) -> float:
+        """The `expected_end` of an allocation that begins at unix seconds `now`.
+
+        That of a placeholder is unknown, as its room is then used by another ask. The hot path: `expected` is
+        written out here.
+        """
+        if ask.placeholder:
+            return now
+        declared = app.declared_runtime(ask) if RUNTIME in ask.tags or RUNTIME in app.tags else None
+        if declared is not None:
+            return now + declared
+        runs = self._runs.get((app.queue_path, ask.ask_class.items))
+        return now if runs is None or runs.expected is None else now + runs.expected
