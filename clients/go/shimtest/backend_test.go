@@ -113,8 +113,21 @@ func startLicorne(t testing.TB) *server {
 	return s
 }
 
-// run starts the server and reads where it listens.
+// run starts the server and reads where it listens. While a server is away, its port may be the local one of
+// a connection, such as one of a client that tries to reach it: then it is started again.
 func (s *server) run(grpc, http string) {
+	s.t.Helper()
+	for try := 0; try < 20; try++ {
+		if s.listens(grpc, http) {
+			return
+		}
+		_ = s.process.Wait()
+	}
+	s.t.Fatal("the server does not listen")
+}
+
+// listens starts the server, and is false if it ends without listening.
+func (s *server) listens(grpc, http string) bool {
 	s.t.Helper()
 	s.process = exec.Command(os.Getenv("LICORNE_BIN"), "serve", "--listen", grpc, "--http", http, "--log-level", "warning")
 	s.process.Stderr = os.Stderr
@@ -133,10 +146,10 @@ func (s *server) run(grpc, http string) {
 				for lines.Scan() {
 				}
 			}()
-			return
+			return true
 		}
 	}
-	s.t.Fatal("the server does not listen")
+	return false
 }
 
 func (s *server) pid() int { return s.process.Process.Pid }
