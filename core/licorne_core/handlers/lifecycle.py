@@ -176,7 +176,7 @@ def note_freed(
 
 
 def note_ended(partition: Partition, app: Application, request: Request, now: float) -> None:
-    """Learn how long an allocation ran that its RM ends, and notify the extensions of its application."""
+    """Learn the runtime of an allocation that its RM ends, and notify the extensions of its application."""
     seconds = ran(request, now)
     if seconds is not None:
         partition.runtimes.learn(app.queue_path, request.ask.ask_class.shape, seconds)

@@ -2,7 +2,7 @@
 
 A blocked ask gets a *shadow start* (`shadows`), which is a claim of the kernel: the earliest time at which
 all its needs fit. `start_search` and `start_sets` find it by the expected ends of allocations
-(`expected_ends`), which are declared by tags, or learnt (`runtimes`). `planned_starts` is the remedy by which
+(`expected_ends`), which are declared by tags, or learnt from runs. `planned_starts` is the remedy by which
 asks get a start, and tries the holders. `openings` has the times at which a leaf is open. `unplanned` has the
 pauses of asks without a start, and `planned_room` decides which asks may pass, and `passing` in which order
 they are tried. `projection` estimates the starts of all other asks for `reports`.

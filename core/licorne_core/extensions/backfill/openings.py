@@ -1,4 +1,4 @@
-"""Times at which asks of a leaf may start, by what time alone opens and closes (`Extension.opens`)."""
+"""Times at which asks of a leaf may start: its openings and closings (`Extension.opens`)."""
 
 from collections.abc import Iterator
 from math import inf
