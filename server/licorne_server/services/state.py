@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from itertools import dropwhile, islice
+from time import monotonic
 from typing import Any, NamedTuple, TypeVar
 
 import grpc
@@ -354,16 +355,17 @@ FRESH_SECONDS = 1.0
 
 
 class _Answer(NamedTuple):
-    """An answer, and the time at which its computation began, in unix seconds."""
+    """An answer, and the times of the server's and the process' clock at which its computation began."""
 
-    time: float
+    times: tuple[float, float]
     making: asyncio.Task[Message]
 
-    def is_wanted(self, since: float) -> bool:
-        """True if the answer is being computed, or was computed without a failure since that time."""
+    def is_wanted(self, times: tuple[float, float]) -> bool:
+        """True if the answer is being computed, or was without a failure, and is fresh by both clocks."""
         if not self.making.done():
             return True
-        return self.time > since and not self.making.cancelled() and not self.making.exception()
+        is_fresh = all(now - time < FRESH_SECONDS for now, time in zip(times, self.times, strict=True))
+        return is_fresh and not self.making.cancelled() and not self.making.exception()
 
 
 class ListCall:
@@ -380,23 +382,20 @@ class ListCall:
         now: Callable[[], float],
     ) -> None:
         """`resolve` returns the partition with a name, if the caller may see it; `now` is in unix seconds."""
-        self._listed = listed
-        self._sources = sources
-        self._resolve = resolve
-        self._now = now
+        self._listed, self._sources, self._resolve = listed, sources, resolve
+        # The clock of a test may stand still, or be moved by an hour at once.
+        self._times: Callable[[], tuple[float, float]] = lambda: (now(), monotonic())
         self._answers: dict[PartitionName, _Answer] = {}
 
     async def answer(self, request: Any, context: Any) -> Message:
-        """The list of a partition; it may be up to `FRESH_SECONDS` old."""
+        """The list of a partition; it may be up to `FRESH_SECONDS` old, by the clock that is ahead."""
         partition = self._resolve(request.partition, context)
-        now = self._now()
-        self._answers = {
-            name: made for name, made in self._answers.items() if made.is_wanted(now - FRESH_SECONDS)
-        }
+        times = self._times()
+        self._answers = {name: made for name, made in self._answers.items() if made.is_wanted(times)}
         made = self._answers.get(partition)
         if made is None:
             peer = self._sources.access.caller(context).peer
-            made = self._answers[partition] = _Answer(now, asyncio.create_task(self._make(partition, peer)))
+            made = self._answers[partition] = _Answer(times, asyncio.create_task(self._make(partition, peer)))
         # This caller may be cancelled while other callers wait for the same answer.
         return await asyncio.shield(made.making)
 

@@ -49,22 +49,23 @@ async def test_concurrent_callers_share_an_answer(
     assert looks == 1
 
 
-async def test_successive_calls_share_an_answer() -> None:
-    """However many calls there are, a partition is examined at most once a second."""
-    clock = VirtualClock()
-    async with serving(clock=clock) as server, connected(server) as channel:
+@pytest.mark.parametrize("moved", ["server", "process"])
+async def test_successive_calls_share_an_answer(moved: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition is examined at most once a second, by the clock that is ahead."""
+    clocks, request = {"server": VirtualClock(), "process": VirtualClock()}, pb.ListOutstandingRequest()
+    monkeypatch.setattr("licorne_server.services.state.monotonic", clocks["process"].now)
+    async with serving(clock=clocks["server"]) as server, connected(server) as channel:
         shim, state = Shim(channel), StateStub(channel)
         calls = await shim.set_up(vcore=10)
-        request = pb.ListOutstandingRequest()
         assert not (await state.ListOutstanding(request)).shapes
         await shim.ask(calls[0], ask("big", vcore=20))
         app = pb.GetApplicationRequest(application_id="app")
         async with asyncio.timeout(PATIENCE):
             while not any(a.scheduling_attempted for a in (await state.GetApplication(app)).asks):
                 pass
-        await clock.advance(0.9)
+        await clocks[moved].advance(0.9)
         assert not (await state.ListOutstanding(request)).shapes
-        await clock.advance(0.1)
+        await clocks[moved].advance(0.1)
         assert [shape.count for shape in (await state.ListOutstanding(request)).shapes] == [1]
 
 
@@ -74,8 +75,7 @@ async def test_an_answer_has_the_most_frequent_sizes(
     """However many sizes there are, the answer is as small as a page of any list."""
     monkeypatch.setattr(paging, "MAX_PAGE_BYTES", 40)
     calls = await shim.set_up(vcore=10)
-    sizes = [20, 30, 30, 40, 50, 60]
-    await shim.ask(calls[0], *(ask(f"k{i}", vcore=size) for i, size in enumerate(sizes)))
+    await shim.ask(calls[0], *(ask(f"k{i}", vcore=size) for i, size in enumerate((20, 30, 30, 40, 50, 60))))
     async with asyncio.timeout(PATIENCE):
         while True:
             response = await state.ListOutstanding(pb.ListOutstandingRequest())
