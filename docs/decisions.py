@@ -36,7 +36,10 @@ DRAWN = "hpc"
 BESIDE = ("backfill-easy", "backfill-shortest")
 """Policies that are compared with the reference of the tests on traces."""
 PUBLISHED = {
-    (28_481, 100): {"backfill-easy": "6,837 s, 92.58 (EASY)", "backfill-shortest": "5,904 s, 69.41 (SJBF)"}
+    (28_481, 100): {
+        "backfill-easy": "6,837 s, 92.58 (EASY of predictsim)",
+        "backfill-shortest": "5,904 s, 69.41 (SJBF of predictsim)",
+    }
 }
 """Published mean wait and slowdown, by jobs and processors: KTH-SP2, jad-darrous/predictsim."""
 FIRST = 20

@@ -41,6 +41,19 @@ async def test_changes_appear_without_a_reload(page: Page, town: Town) -> None:
     await expect(blue).to_contain_text("0 cores")
 
 
+async def test_asks_that_can_never_start_are_counted_separately(page: Page, town: Town) -> None:
+    """The reasons have the number of asks that can never start, with both amounts of the first size."""
+    await town.main.submit_applications(
+        [Application(application_id="vast", queue="root.teams.blue", user="ann")]
+    )
+    await town.main.ask([Ask(key="vast-1", application_id="vast", resources={"vcore": 9_000_000})])
+    await opened(page, town)
+    reasons = page.locator(".broad")
+    await expect(reasons).to_contain_text("1 of which can never start")
+    await expect(reasons).to_contain_text("vcore=9000 of at most vcore=")
+    await town.main.remove_application("vast")
+
+
 async def test_a_click_folds_a_branch(page: Page, town: Town) -> None:
     """A click folds or unfolds a branch, and a click on a name opens the queue."""
     await opened(page, town)

@@ -1,7 +1,7 @@
 """`licorne explain` without an application: the reasons why all asks wait."""
 
 from licorne.v1.state_pb2 import ListReasonsResponse, ReasonCause, ReasonQueue, WaitReason
-from licorne_cli.nouns.reasons import in_one_line, row, together
+from licorne_cli.nouns.reasons import in_one_line, never_of, row, together
 
 
 def answer(asks: int, cause: str, partition: str) -> ListReasonsResponse:
@@ -36,3 +36,11 @@ def test_reasons_of_several_partitions_are_summed() -> None:
     )
     alone = in_one_line(answer(7, "full: memory", "[a]x"))
     assert alone.startswith("7 NO_NODE_FITS (full: memory) · 1 USER_QUOTA_EXCEEDED in 1 queue (")
+
+
+def test_asks_that_can_never_start_are_counted_separately() -> None:
+    """They are not among the asks that wait, and their first size has both amounts."""
+    found, size = answer(7, "reserved", "[a]x"), "vcore=12 of at most vcore=10 on a node"
+    assert (never_of(found).asks, in_one_line(found).count(" · ")) == (0, 1)
+    found.reasons.add(code="NEVER_FITS", asks=3, causes=[ReasonCause(cause=size, asks=2)])
+    assert (never_of(found).asks, row(never_of(found))[4], in_one_line(found).count(" · ")) == (3, size, 1)

@@ -77,7 +77,8 @@ def agree(driver: Driver, name: PartitionName) -> Counter[str]:
     assert asks.total() == driver.views.partition(name).pending_asks
     for row in rows:
         assert row.resources == wanted[row.queue, row.code, row.subject], row
-        assert sum(row.causes.values()) == (row.asks if row.code == "NO_NODE_FITS" else 0), row
+        has_causes = row.code in ("NO_NODE_FITS", "NEVER_FITS")
+        assert sum(row.causes.values()) == (row.asks if has_causes else 0), row
         request = partition.applications[AppId(row.app_id)].requests[AllocationKey(row.key)]
         assert explained(driver, partition, request) == (row.code, row.subject), row
     return Counter({row.code: row.asks for row in rows})

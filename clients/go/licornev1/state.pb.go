@@ -4451,7 +4451,8 @@ type WaitReason struct {
 	Queues      uint32         `protobuf:"varint,4,opt,name=queues,proto3" json:"queues,omitempty"`
 	FirstQueues []*ReasonQueue `protobuf:"bytes,5,rep,name=first_queues,json=firstQueues,proto3" json:"first_queues,omitempty"`
 	// For NO_NODE_FITS: the number of asks by the cause that excludes most nodes, such as "full: memory",
-	// "reserved" or "refused: <reason>". The most frequent cause first, at most ten.
+	// "reserved" or "refused: <reason>". For NEVER_FITS: the number of asks by both amounts, such as
+	// "vcore=12 of at most vcore=10 on a node". The most frequent cause first, at most ten.
 	Causes []*ReasonCause `protobuf:"bytes,6,rep,name=causes,proto3" json:"causes,omitempty"`
 	// An example of these asks.
 	ApplicationId string `protobuf:"bytes,7,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`

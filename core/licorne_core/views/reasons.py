@@ -10,13 +10,15 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from licorne_core.messages.claims import BEHIND_RESERVATION
-from licorne_core.messages.reasons import NO_NODE_FITS
+from licorne_core.messages.reasons import NEVER_FITS, NO_NODE_FITS
 from licorne_core.messages.reports import WaitingAsks
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import ASSUMED, TO_REPLACE, Request
 from licorne_core.model.claims import Claim
 from licorne_core.partitions.partition import Partition
+from licorne_core.scheduling.checks import EVER_FITS
+from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import charge
@@ -60,6 +62,8 @@ class _Alike(NamedTuple):
     """True if the scheduler has found no node for the asks."""
     claim: Claim | None = None
     """The asks' claim on a later start; None if there is none."""
+    cause: str = ""
+    """Both amounts of asks that can never start; empty for others."""
 
 
 @dataclass(slots=True)
@@ -95,7 +99,7 @@ def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
             if alike is not None and alike.obstacle is None:
                 only_nodes.setdefault((alike.ask_class, alike.claim), []).append(alike)
             elif alike is not None:
-                _add(rows, alike, alike.obstacle)
+                _add(rows, alike, alike.obstacle, alike.cause)
             if not number % STEP:
                 yield None
     yield from _add_those_at_nodes(partition, only_nodes, rows)
@@ -148,9 +152,11 @@ def _of_application(partition: Partition, app: Application) -> Iterator[_Alike |
     for group in list(app.groups.values()):
         asks = group.waiting - alone[group]
         if asks > 0:
-            found = obstacle_to_group(context, Asking(app, group), to_all)
+            asking = Asking(app, group)
+            found = obstacle_to_group(context, asking, to_all)
             is_parked = found is None and stops(partition, app, group) == NO_NODE_FITS
-            yield _Alike(found, app, group.ask_class, asks, _first(group), is_parked)
+            cause = _amounts(context, found, asking)
+            yield _Alike(found, app, group.ask_class, asks, _first(group), is_parked, cause=cause)
         else:
             yield None
 
@@ -170,12 +176,19 @@ def _placed_soon(app: Application) -> Iterator[_Alike | None]:
 def _alone(partition: Partition, app: Application, request: Request) -> _Alike:
     """A pending ask that has a reservation, a claim or a back-off."""
     ask, reservation = request.ask, request.reservation
-    found = obstacle(partition.check_context, subject_of(app, request))
+    context, asking = partition.check_context, subject_of(app, request)
+    found = obstacle(context, asking)
     if found is None and reservation is not None and reservation.node_id is not None:
         node = partition.nodes.by_id.get(reservation.node_id)
         if node is not None and node.takes(ask.ask_class, reserved=True):
             found = _TURN
-    return _Alike(found, app, ask.ask_class, 1, ask.key, is_parked=True, claim=request.claim)
+    cause = _amounts(context, found, asking)
+    return _Alike(found, app, ask.ask_class, 1, ask.key, is_parked=True, claim=request.claim, cause=cause)
+
+
+def _amounts(context: CheckContext, found: Obstacle | None, asking: Asking) -> str:
+    never = EVER_FITS.obstacle(context, asking) if found is not None and found.code == NEVER_FITS else None
+    return "" if never is None else never.text()
 
 
 def _first(group: AskGroup) -> str:

@@ -337,6 +337,7 @@ class Server:
             journal=self.journal.state,
             audits=self.periodics.audits,
             explained=[one.explain for one in self.periodics.explained],
+            lists={name: read for one in self.periodics.explained for name, read in one.lists.items()},
             troubles=self._troubles,
         )
 

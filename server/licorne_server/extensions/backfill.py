@@ -58,7 +58,7 @@ class Calendar:
         sources, partition = self._sources, self._resolve(request.partition, context)
         slices = partial(sources.time_slices.slice, sources.access.caller(context).peer)
         async with slices():
-            entries = list(sources.views.listed(LISTED, partition, request.queue))
+            entries = list(sources.listed(LISTED, partition, request.queue))
         behind = _behind(entries, request.page_token)
         page = await filled(Page(behind, _entry, size=request.page_size), slices)
         token = place_token(page.last, _place)
@@ -115,24 +115,30 @@ class Observed:
 
 
 class ExpectedStarts(Periodic):
-    """Adds expected starts to explanations, with ranges by samples that it takes."""
+    """Adds expected starts to explanations, and to these and the calendar ranges by samples that it takes."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
         """Idle until `start`."""
         super().__init__(PEER, clock, SAMPLE_SECONDS)
         self._views, self._time_slices = views, time_slices
         self._observed: dict[PartitionName, Observed] = {}
+        self.lists = {LISTED: self._calendar}
 
     def explain(self, partition: PartitionName, message: pb.ExplainResponse, now: float) -> Iterator[None]:
         """Add the expected start of a pending ask, if backfill is on; the caller may pause at each step."""
-        observed = self._observed.get(partition)
-        ranges = None if observed is None else observed.ranges
         ask = (message.application_id, message.allocation_key)
-        for start in self._views.listed("expected_start", partition, *ask, now, ranges):
+        for start in self._views.listed("expected_start", partition, *ask, now, self._ranges(partition)):
             if start is None:
                 yield
             else:
                 message.expected_start.CopyFrom(_start(start))
+
+    def _calendar(self, partition: PartitionName, queue: str) -> Iterator[CalendarEntry]:
+        return self._views.listed(LISTED, partition, queue, self._clock.now(), self._ranges(partition))
+
+    def _ranges(self, partition: PartitionName) -> Ranges | None:
+        observed = self._observed.get(partition)
+        return None if observed is None else observed.ranges
 
     async def _work(self) -> float:
         names, steps = self._views.partition_names(), 0
@@ -202,9 +208,12 @@ REST_LISTS = {
             "confidence": "start.confidence",
             "firstToldTime": ("start.first_told", nanoseconds),
             "startBy": ("start.start_by", nanoseconds),
+            "earliestTime": ("start.earliest", nanoseconds),
+            "latestTime": ("start.latest", nanoseconds),
+            "level": "start.level",
             "requestedResource": ("requested", dict),
         },
-        optional="allocationKey startBy",
+        optional="allocationKey startBy earliestTime latestTime level",
     )
 }
 PAGE_LISTS = {
@@ -218,6 +227,9 @@ PAGE_LISTS = {
             "confidence": "start.confidence",
             "firstTold": ("start.first_told", Moment),
             "startBy": ("start.start_by", Moment),
+            "earliest": ("start.earliest", Moment),
+            "latest": ("start.latest", Moment),
+            "level": "start.level",
             "late": "start.is_late",
         },
         texts=("app_id", "key"),

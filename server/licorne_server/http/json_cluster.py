@@ -251,7 +251,7 @@ def listed(path: str, asked: Asked) -> Rows:
     views, partition = asked.views, asked.partition
     name, form = _LISTS[path]
     shown = rest_name(views, partition)
-    entries = list(views.listed(name, partition, asked.query("queue")))
+    entries = list(asked.sources.listed(name, partition, asked.query("queue")))
     return Rows(entries, lambda entry: {**form(entry), "partition": shown})
 
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from aiohttp import web
 
@@ -219,9 +219,16 @@ class Sources:
     """The audits of the books; None for a server without them."""
     explained: Sequence[Callable[[PartitionName, pb.ExplainResponse, float], Iterator[None]]] = ()
     """Complete the explanation of an ask, as of a time; the reader may pause at each step."""
+    lists: Mapping[str, Callable[[PartitionName, str], Iterator[Any]]] = field(default_factory=dict)
+    """Lists of extensions that replace those of the core, by name."""
     troubles: Callable[[], Iterable[tuple[str, str]]] = tuple
     """Returns concern and text of each failure to read or store, unless a later attempt has succeeded."""
     verdicts: Verdicts = field(default_factory=Verdicts)
+
+    def listed(self, name: str, partition: PartitionName, queue: str) -> Iterator[Any]:
+        """A list of an extension: of a partition, or of a queue and its descendants."""
+        own = self.lists.get(name)
+        return self.views.listed(name, partition, queue) if own is None else own(partition, queue)
 
 
 SOURCES = web.AppKey("sources", Sources)

@@ -28,7 +28,8 @@ other names has a module in `extensions` with some of these tables:
     ACTS                  acts of the page by these calls, with fields of `http.ui.acts.Act`
     LISTS                 calls of State, each with what it lists
     PAGED                 calls of State with paging of their own, each with its request and its class
-    EXPLAINED             periodic work that completes the explanation of an ask in State, by classes
+    EXPLAINED             periodic work that completes explanations of asks in State, and `lists` of the core
+                          by name, by classes
     REST_LISTS            lists of a partition in REST, by the last part of their paths (`RestList`)
     PAGE_LISTS            lists of the page, by the same part (`PageList`)
     METRICS               metrics of a partition: arguments of `http.families.Metric`

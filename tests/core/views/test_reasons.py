@@ -44,7 +44,10 @@ def test_asks_are_counted_by_blocker_and_subject() -> None:
 
 
 def test_the_cause_of_a_class_is_its_most_frequent_shortage() -> None:
-    """Asks of a class count under the shortage that most nodes have; an unknown required node is one, too."""
+    """Asks of a class count under the shortage that most nodes have; an unknown required node is one, too.
+
+    Those that can never start count under both amounts.
+    """
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
@@ -59,6 +62,9 @@ def test_the_cause_of_a_class_is_its_most_frequent_shortage() -> None:
         assert row.code == "NO_NODE_FITS"
         causes.update(dict(row.causes))
     assert causes == {"full: vcore": 2, "too small: memory": 1, reasons.NOT_REGISTERED: 1}
+    driver.do(asks(ask("one", "huge", vcore=5), ask("one", "huge2", vcore=5)))
+    [never] = [row for row in found(driver) if row.code == "NEVER_FITS"]
+    assert never.causes == {"vcore=5m of at most vcore=4m on a node": 2}
 
 
 def test_asks_that_would_delay_a_shadow_start_have_that_reason() -> None:

@@ -43,6 +43,34 @@ def test_the_reference_agrees_with_results_by_hand() -> None:
     assert Batch(4, backfill="conservative", gangs=False).play(jobs) == {1: 0, 2: 0, 3: 20, 4: 10, 5: 25}
 
 
+SMALL: dict[str, tuple[int, str, str, list[int]]] = {
+    "an end moves a start": (
+        10,
+        "easy",
+        "0 5 100 100, 0 5 2000 4, 1 10 50 50, 2 5 1500 1500",
+        [0, 0, 100, 150],
+    ),
+    "busy nodes are held": (
+        20,
+        "easy",
+        "0 8 50 20, 0 8 100 100, 1 14 50 50, 10 6 1000 1000",
+        [0, 0, 100, 20],
+    ),
+    "a gap is used": (10, "conservative", "0 6 100 100, 0 4 50 50, 1 10 50 50, 2 4 40 40", [0, 0, 100, 50]),
+}
+"""Processors, backfill, jobs (submitted, size, requested, runtime), and their starts with plain backfill."""
+
+
+@pytest.mark.parametrize("gangs", [False, True])
+@pytest.mark.parametrize("case", SMALL)
+def test_few_jobs_start_at_the_times_computed_by_hand(case: str, gangs: bool) -> None:
+    """Jobs start as with plain backfill, on one node and as gangs on nodes of one processor."""
+    processors, backfill, text, right = SMALL[case]
+    rows = [[int(word) for word in job.split()] for job in text.split(",")]
+    jobs = [Job(number, row[0], row[1], row[2], row[3]) for number, row in enumerate(rows)]
+    assert Batch(processors, backfill=backfill, gangs=gangs).play(jobs) == dict(enumerate(right))
+
+
 def test_backfill_with_the_node_order_fair_is_noted() -> None:
     """Backfill with the node order `fair` is accepted with a note; other orders, and `off`, have no note."""
     found = [

@@ -7,6 +7,7 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
+import aiohttp
 import pytest
 
 from licorne_core.extensions.backfill.ranges import (
@@ -124,7 +125,10 @@ def test_a_shadow_start_by_learnt_runtimes_has_the_range_of_estimates(
 
 
 async def test_the_server_learns_the_range_of_expected_starts() -> None:
-    """Jobs declare 600 seconds and take 25: after enough of them the range ends before the expected start."""
+    """Jobs declare 600 seconds and take 25: after enough of them the range ends before the expected start.
+
+    Explain, the calendar and REST have the same range.
+    """
     clock, tags = VirtualClock(), {"licorne/runtime": "600"}
     async with serve(BACKFILL, clock=clock) as served, FakeRM(served.target) as rm:
         await rm.add_nodes(1, vcore=4000)
@@ -135,9 +139,14 @@ async def test_the_server_learns_the_range_of_expected_starts() -> None:
             await rm.ask("app", vcore=4000)
             await clock.advance(20.0)
             found = (await rm.client.state.explain(f"app-{number + 1}")).expected_start
+            assert [entry.start for entry in await rm.client.state.calendar()] == [found]
             if number > FEWEST_ERRORS:
                 assert found.level == 80
                 assert clock.now() * 1e9 < found.earliest <= found.latest < found.starts_at
+                url = f"http://{served.http}/ws/v1/partition/default/calendar"
+                async with aiohttp.ClientSession() as http, http.get(url) as answer:
+                    [held] = await answer.json()
+                assert (held["earliestTime"], held["latestTime"]) == (found.earliest, found.latest)
                 return
             assert found.level == found.earliest == found.latest == 0 < found.starts_at
             await rm.release([f"app-{number}"])

@@ -45,6 +45,8 @@ CALENDAR = Listing[CalendarEntry](
         Column("ASKS", "asks", "{:,}".format, key=int),
         Column("REQUESTED", "requested", human_resources),
         Column("NODES", "nodes", "{:,}".format, key=int),
+        Column("EARLIEST", "start.earliest", time_or_none, wide=True, optional=True),
+        Column("LATEST", "start.latest", time_or_none, wide=True, optional=True),
         Column("FIRST TOLD", "start.first_told", time_or_none, wide=True),
         Column("SINCE", "since", time_or_none, wide=True),
         Column("START BY", "start.start_by", time_or_none, wide=True, optional=True),

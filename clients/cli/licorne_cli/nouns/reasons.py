@@ -51,8 +51,9 @@ def show_reasons(stub: StateStub, args: argparse.Namespace) -> None:
     if not answer.asks:
         print_sentence("nothing waits")
         return
-    waits = "1 ask waits" if answer.asks == 1 else f"{answer.asks:,} asks wait"
-    print_sentence(f"{waits}:\n")
+    never = never_of(answer).asks
+    waits = "1 ask waits" if answer.asks - never == 1 else f"{answer.asks - never:,} asks wait"
+    print_sentence(f"{waits}{f', {never:,} can never start' if never else ''}:\n")
     print_table(HEADERS, list(map(row, answer.reasons)), heads=2)
 
 
@@ -94,6 +95,11 @@ def together(answers: Sequence[ListReasonsResponse]) -> ListReasonsResponse:
     )
 
 
+def never_of(answer: ListReasonsResponse) -> WaitReason:
+    """The asks that can never start; none if there are none."""
+    return next((one for one in answer.reasons if one.code == NEVER_FITS), WaitReason())
+
+
 def _added(causes: Iterable[ReasonCause]) -> list[ReasonCause]:
     counts: Counter[str] = Counter()
     for one in causes:
@@ -115,9 +121,11 @@ def row(reason: WaitReason) -> tuple[str, ...]:
 
 
 def first_of(reason: WaitReason) -> str:
-    """The first subject of a reason, or the shortages by node: ``5,800 full: memory, 300 reserved``."""
+    """The first subject or size of a reason, or the shortages: ``5,800 full: memory, 300 reserved``."""
     if reason.code == NO_NODE_FITS:
         return printable(", ".join(f"{one.asks:,} {one.cause}" for one in reason.causes))
+    if reason.code == NEVER_FITS and reason.causes:
+        return printable(reason.causes[0].cause)
     return "".join(_subject(reason.code, one) for one in reason.first_queues[:1])
 
 
@@ -130,17 +138,15 @@ def _subject(code: str, place: ReasonQueue) -> str:
 
 
 def in_one_line(answer: ListReasonsResponse) -> str:
-    """``18,200 QUEUE_MAX_EXCEEDED in 412 queues (first: root.dept03 at its maximum) · 6,100 …``."""
+    """``18,200 QUEUE_MAX_EXCEEDED in 412 queues (first: root.dept03 at its maximum) · …``; not `never_of`."""
     parts = []
-    for reason in answer.reasons:
+    for reason in (one for one in answer.reasons if one.code != NEVER_FITS):
         queues = "1 queue" if reason.queues == 1 else f"{reason.queues:,} queues"
         first = f" (first: {found})" if (found := first_of(reason)) else ""
-        if reason.code == NEVER_FITS:
-            parts.append(f"{reason.asks:,} {NEVER_FITS} (can never start)")
-        elif reason.code == NO_NODE_FITS:
+        if reason.code == NO_NODE_FITS:
             # A single cause concerns all asks of the reason, so its number is left out.
             only = reason.causes[0].cause if len(reason.causes) == 1 else ""
             parts.append(f"{reason.asks:,} {NO_NODE_FITS} ({printable(only) or first_of(reason)})")
         else:
             parts.append(f"{reason.asks:,} {printable(reason.code)} in {queues}{first}")
-    return " · ".join(parts) or "nothing waits"
+    return " · ".join(parts)

@@ -11,7 +11,7 @@ import grpc
 from licorne.v1.state_pb2 import Finding, Node, OperatorMark
 from licorne_cli.connection.channel import add_connection_arguments, served
 from licorne_cli.failures import NEEDS_LOOK, OK
-from licorne_cli.nouns.reasons import in_one_line
+from licorne_cli.nouns.reasons import first_of, in_one_line, never_of
 from licorne_cli.nouns.status_facts import Change, Facts, Of, gathered
 from licorne_cli.output.marks import age, drain_text
 from licorne_cli.output.printer import INTERVAL
@@ -57,7 +57,8 @@ class Line(NamedTuple):
 
 def lines_of(facts: Facts) -> list[Line]:
     """All lines of the screen, without empty ones."""
-    asks, health = facts.reasons.asks, facts.health
+    never, health = never_of(facts.reasons), facts.health
+    asks = facts.reasons.asks - never.asks
     found = [
         Line("verdict", f"{health.severity} ({health.scope}, at {shown_clock(health.time / 1e9)})"),
         *(Line(one.concern, finding_text(one), LOOK_AT.get(one.concern, "")) for one in health.findings),
@@ -68,6 +69,11 @@ def lines_of(facts: Facts) -> list[Line]:
             "waiting",
             f"{counted(asks, 'ask')}: {in_one_line(facts.reasons)}" if asks else "nothing",
             "licorne explain",
+        ),
+        Line(
+            "never",
+            f"{counted(never.asks, 'ask')} can never start (first: {first_of(never)})" if never.asks else "",
+            "licorne apps --reason NEVER_FITS",
         ),
         Line(
             "stopped",

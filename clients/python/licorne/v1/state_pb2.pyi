@@ -2962,7 +2962,8 @@ class WaitReason(_message.Message):
     @_builtins.property
     def causes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonCause]:
         """For NO_NODE_FITS: the number of asks by the cause that excludes most nodes, such as "full: memory",
-        "reserved" or "refused: <reason>". The most frequent cause first, at most ten.
+        "reserved" or "refused: <reason>". For NEVER_FITS: the number of asks by both amounts, such as
+        "vcore=12 of at most vcore=10 on a node". The most frequent cause first, at most ten.
         """
 
     def __init__(

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from licorne_core.extensions.backfill import NAME
 from licorne_core.extensions.backfill.projection import NO_GUESS, Projection
-from licorne_core.extensions.backfill.ranges import LEVEL, Expected, Range, Ranges
+from licorne_core.extensions.backfill.ranges import LEVEL, Expected, Ranges
 from licorne_core.extensions.backfill.shadow_start import ShadowStart, start_by
 from licorne_core.extensions.backfill.shadows import Shadows, StartCounters
 from licorne_core.messages.reasons import QUOTA_CODES
@@ -87,10 +87,18 @@ class CalendarEntry:
     since: Moment
 
 
-def calendar(partition: Partition, queue: str = "") -> Iterator[CalendarEntry]:
-    """The held shadow starts of a queue and its descendants, or of all queues; the earliest first."""
-    entries = [_entry(shadow) for shadow in _of(partition).shadows]
-    found = [entry for entry in entries if _is_in(entry.queue, queue)]
+def calendar(
+    partition: Partition, queue: str = "", now: float = 0.0, ranges: Ranges | None = None
+) -> Iterator[CalendarEntry]:
+    """The held shadow starts of a queue and its descendants, or of all queues; the earliest first.
+
+    They have ranges, as of `now` (unix seconds), from the errors in `ranges`.
+    """
+    shadows = [shadow for shadow in _of(partition).shadows if _is_in(shadow.app.queue_path, queue)]
+    found = [
+        _entry(shadow, _in_range(shadow.app, shadow.request, _held(shadow), now, ranges))
+        for shadow in shadows
+    ]
     yield from sorted(found, key=lambda entry: (entry.start.starts_at, entry.app_id, entry.key))
 
 
@@ -107,10 +115,7 @@ def expected_start(
     if app is None or request is None or not request.is_pending:
         return
     for start in _expected_start(partition, app, request, now):
-        found = None
-        if start is not None and ranges is not None and start.starts_at:
-            found = ranges.range(_expected(app, request, start, now))
-        yield start if start is None or found is None else _within(start, found)
+        yield start and _in_range(app, request, start, now, ranges)
 
 
 def start_sample(partition: Partition, at: int, now: float) -> Iterator[StartSample | None]:
@@ -151,8 +156,17 @@ def _expected(app: Application, request: Request, start: ExpectedStart, now: flo
     return Expected(app.queue_path, request.ask.ask_class.items, is_declared, now, start.starts_at)
 
 
-def _within(start: ExpectedStart, found: Range) -> ExpectedStart:
-    return replace(start, earliest=found.earliest, latest=found.latest, level=round(LEVEL * 100))
+def _in_range(
+    app: Application, request: Request, start: ExpectedStart, now: float, ranges: Ranges | None
+) -> ExpectedStart:
+    if ranges is None or not start.starts_at:
+        return start
+    found = ranges.range(_expected(app, request, start, now))
+    return (
+        start
+        if found is None
+        else replace(start, earliest=found.earliest, latest=found.latest, level=round(LEVEL * 100))
+    )
 
 
 def _expected_start(
@@ -216,7 +230,7 @@ def _held(shadow: ShadowStart) -> ExpectedStart:
     )
 
 
-def _entry(shadow: ShadowStart) -> CalendarEntry:
+def _entry(shadow: ShadowStart, start: ExpectedStart) -> CalendarEntry:
     app, request = shadow.app, shadow.request
     is_gang = app.gang.has_member(request.ask)
     asks, requested = 1, dict(request.ask.ask_class.items)
@@ -229,7 +243,7 @@ def _entry(shadow: ShadowStart) -> CalendarEntry:
         app_id=app.app_id,
         key="" if is_gang else request.key,
         queue=app.queue_path,
-        start=_held(shadow),
+        start=start,
         asks=asks,
         requested=requested,
         nodes=len(shadow.places),

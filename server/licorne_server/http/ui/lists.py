@@ -271,7 +271,7 @@ def _listed(shown: PageList) -> Handler:
         def fits(entry: object) -> bool:
             return any(text in getattr(entry, name).lower() for name in shown.texts)
 
-        found = await maker.once(lambda: list(asked.views.listed(shown.name, asked.partition, queue)))
+        found = await maker.once(lambda: list(asked.sources.listed(shown.name, asked.partition, queue)))
         return await by_place(request, maker, found, fits, row, len(found), name_of=name_of)
 
     return answer

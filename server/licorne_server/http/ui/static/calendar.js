@@ -26,6 +26,7 @@ export function view([partition = state.partition], { q = "", queue = "" }) {
       { name: "For", sort: "application", cell: (row) => subject(partition, row) },
       { name: "Starts", sort: "start", cell: (row) => (row.start ? when(row.start) : "unknown") },
       { name: "In", number: true, cell: (row) => (row.start ? span(Math.max(0, row.start - now())) : "–") },
+      { name: "Range", wide: true, cell: (row) => (row.level ? el("span", { title: `in ${row.level} of 100 cases` }, when(row.earliest), " to ", when(row.latest)) : "–") },
       { name: "Confidence", sort: "confidence", kind: "bare", cell: (row) => badge(row.confidence, "quiet") },
       { name: "Queue", sort: "queue", cell: (row) => link(toQueue(partition, row.queue), row.queue) },
       { name: "Asks", sort: "asks", number: true, cell: (row) => count(row.asks) },

@@ -97,13 +97,14 @@ export class Reasons {
 
   /** Says of what moment the sums are where others on the screen are newer; `waiting` is how many wait now. */
   update(waiting) {
-    const { asks, time: moment } = this.sums ?? {};
-    if (asks) setText(this.said, waiting === null || asks === waiting ? `${counted(asks, "ask")}, by the first check that stops each` : `${counted(asks, "ask")} at ${time(moment)}, by the first check that stopped each; ${count(waiting)} now`);
+    const { asks, never, time: moment } = this.sums ?? {};
+    const apart = never ? `, ${count(never)} of which can never start` : "";
+    if (asks) setText(this.said, waiting === null || asks === waiting ? `${counted(asks, "ask")}${apart}, by the first check that stops each` : `${counted(asks, "ask")} at ${time(moment)}${apart}, by the first check that stopped each; ${count(waiting)} now`);
   }
 
   show({ reasons = [], asks = 0, time: moment = 0, missingMembers = [] }) {
     this.node.hidden = false;
-    this.sums = { asks, time: moment };
+    this.sums = { asks, never: reasons.find(({ code }) => code === "NEVER_FITS")?.asks, time: moment };
     if (!asks) return place(this.holder, [el("p", { class: "done-well" }, icon("done"), "Nothing waits.")]);
     const shown = reasons.slice(0, MAX_REASONS);
     const left = reasons.length - shown.length;
@@ -123,7 +124,7 @@ export class Reasons {
     const href = to("applications", [partition], { reason: listedAs(code), queue: this.query.queue });
     const where = firstQueues.slice(0, 2).map((first, own) => [own ? ", " : "", link(toQueue(first.partition, first.queue), first.queue),
       first.subject && first.subject !== first.queue ? ` (${first.subject})` : ""]).flat();
-    const why = causes.slice(0, 4).map(({ cause, asks: some }) => `${count(some)} ${cause}`).join(", ");
+    const why = causes.slice(0, 4).map(({ cause, asks: some }) => (code === "NEVER_FITS" ? cause : `${count(some)} ${cause}`)).join(", ");
     return el("li", {}, swatch(at), el("span", { class: "asks", text: count(asks) }),
       el("span", {}, link(href, codeInWords(code), { title: `Applications that wait for this in ${partition}` }), " ", el("code", { text: code })),
       el("span", { class: "more" }, queues > 1 ? `in ${counted(queues, "queue")}, first ` : "in ", ...where, why ? `: ${why}` : ""));
