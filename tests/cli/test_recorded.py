@@ -24,6 +24,7 @@ from licorne_cli.nouns import events, usage
 from licorne_cli.output import marks
 from licorne_cli.parsing.parser import ForCommands, commands_of
 from licorne_server.testing import VirtualClock
+from support.patience import PATIENCE
 from support.peers.scenes import FILES, SCENES
 from support.recorded import Answers, Scene, compare, scenes
 
@@ -82,6 +83,7 @@ async def test_commands_print_the_recorded_output(
     for module in (marks, events, usage):
         monkeypatch.setattr(module, "time", SimpleNamespace(time=clock.now))
     monkeypatch.setenv(PATH_VARIABLE, str(files / "contexts.yaml"))
+    monkeypatch.setattr("licorne_cli.connection.channel.DEFAULT_TIMEOUT", PATIENCE)
     async with SCENES[scene.place](clock) as target:
         monkeypatch.setenv(VARIABLES["target"], target)
         await scene.replay(partial(played, monkeypatch, capsys, scene.answers), rewrite=rewrite)
