@@ -30,7 +30,7 @@ from licorne_core.scheduling.waiting.blockers import Blocker
 from licorne_core.scheduling.waiting.dirty import Dirty
 from licorne_core.values.asks import Allocation, Ask
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import Items, Resources
+from licorne_core.values.resources import Resources
 from licorne_core.values.timers import Timer, Timers
 
 
@@ -146,8 +146,8 @@ class Extension:
 
     # Times and quotas beyond those of queues, users and groups
 
-    def opens(self, leaf: Queue, items: Items, time: float) -> tuple[bool, float]:
-        """Whether asks for these amounts may start in the leaf at a time from now on, and until when.
+    def opens(self, leaf: Queue, time: float) -> tuple[bool, float]:
+        """Whether asks of the leaf may start at a time from now on, and until when.
 
         Only obstacles that end by themselves at a known time count; their blockers are `Timed`.
         """

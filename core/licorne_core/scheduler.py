@@ -325,12 +325,12 @@ class Scheduler:
         agenda = self._registry.agenda
         due = agenda.due(now)
         worked += due
-        parts: dict[RmId, Slice] = {}
+        slices: dict[RmId, Slice] = {}
         try:
             for partition in due:
-                part = parts.setdefault(partition.rm_id, Slice(MOST_TIMERS))
+                slice_ = slices.setdefault(partition.rm_id, Slice(MOST_TIMERS))
                 try:
-                    effects += fire_timers(partition, now, part)
+                    effects += fire_timers(partition, now, slice_)
                 except Exception as error:
                     raise TickFailed(partition.rm_id, effects) from error
         finally:

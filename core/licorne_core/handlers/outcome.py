@@ -125,13 +125,13 @@ class TimerJob(Job):
 class Firing:
     """Due deadlines of one partition that fit into a slice."""
 
-    __slots__ = ("again", "now", "outcome", "part", "partition", "said")
+    __slots__ = ("again", "now", "outcome", "partition", "said", "slice")
 
-    def __init__(self, partition: Partition, now: float, part: Slice) -> None:
+    def __init__(self, partition: Partition, now: float, slice_: Slice) -> None:
         """Start without any work done."""
         self.partition = partition
         self.now = now
-        self.part = part
+        self.slice = slice_
         self.outcome = Outcome()
         self.said: list[Effect] = []
         """Effects in addition to the outcome."""
@@ -188,8 +188,8 @@ class OutcomeJob(CommandJob):
         self.effects += self.outcome.effects(self.command.rm_id)
         self.outcome = Outcome()
 
-    def go_on(self, now: float, part: Slice) -> bool:
+    def go_on(self, now: float, slice_: Slice) -> bool:
         """Do one slice, and send its outcome; True if it was the last."""
-        is_over = super().go_on(now, part)
+        is_over = super().go_on(now, slice_)
         self.tell()
         return is_over

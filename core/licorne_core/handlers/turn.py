@@ -32,7 +32,7 @@ from licorne_core.values.resources import charge
 from licorne_core.values.slices import PART
 from licorne_core.values.timers import Due, Timer
 
-MOST = 500
+MOST_QUEUES = 500
 """Maximum number of queues that are examined, and removed, at a time."""
 
 
@@ -41,8 +41,8 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
     partition = job.partition
     # Children first: each parent was added before its children.
     rest = reversed(list(partition.tree.all()))
-    while some := list(islice(rest, MOST)):
-        removed = partition.tree.clean(some)
+    while examined := list(islice(rest, MOST_QUEUES)):
+        removed = partition.tree.clean(examined)
         for queue in removed:
             partition.dirty.forget_leaf(queue)
             for extension in partition.points.removed:
@@ -56,7 +56,7 @@ def clean_queues(job: TimerJob) -> Iterator[int]:
             partition.journal.note_all(facts(_changes(removed), job.now))
         for queue in removed:
             queue.let_go()
-        yield len(removed) + len(some) // PART
+        yield len(removed) + len(examined) // PART
 
 
 def _changes(removed: list[Queue]) -> list[Change]:
@@ -84,15 +84,15 @@ def _note_lack(partition: Partition, now: float) -> None:
 
 
 def _look_ahead(partition: Partition, now: float) -> bool:
-    """Let `auto` pack if asks that have arrived, and were not all tried yet, need more than is free.
+    """Let `auto` pack if new asks, of which some are untried, need more than is free together.
 
     False if nodes are still being ordered, so that no decision can be made in this turn.
     """
     nodes, backlog, root = partition.nodes, partition.wakeups.backlog, partition.tree.root
-    backlog.has_arrived = False
+    backlog.has_new = False
     is_spread = nodes.order.packs is None and nodes.order.policy.type is NodeSortType.AUTO
-    is_one = sum([group.waiting for group in backlog.arrived]) < 2
-    if is_one or not is_spread or _LOOK in partition.timers:
+    is_single = sum([group.waiting for group in backlog.untried]) < 2
+    if is_single or not is_spread or _LOOK in partition.timers:
         return True
     free = {name: size - root.allocated.get(name, 0) for name, size in nodes.usable.items()}
     if all(value <= free.get(name, 0) for name, value in root.pending.items()):
@@ -106,9 +106,9 @@ def _look_ahead(partition: Partition, now: float) -> bool:
 
 
 def _startable(partition: Partition) -> dict[str, int]:
-    """Amounts of the asks that have arrived, as far as maxima and limits allow their start."""
+    """Total amounts of untried asks, as far as all rules but the nodes let them start."""
     context, root, taken = partition.check_context, partition.tree.root, dict[Quota, dict[str, int]]()
-    for group in partition.wakeups.backlog.arrived:
+    for group in partition.wakeups.backlog.untried:
         items, app = group.ask_class.items, group.app
         if group.ask_class.required_node is not None or partition.nodes.never_held(items):
             continue
@@ -158,7 +158,6 @@ _LOOK: Final = Timer(Due.NODE_ORDER)
 HOLD_TIME = 1.0
 """Seconds by which a timer that must not fire during a hold is delayed, repeatedly until the hold ends."""
 
-
 TRIES = 16
 """Maximum number of tries per allowed decision of a turn: asks that fit nowhere must not prolong it."""
 
@@ -169,11 +168,11 @@ MOST_TRIES = 512
 """Maximum number of tries of a turn: together they take 10 to 20 ms if no node is found."""
 
 
-def fire_timers(partition: Partition, now: float, part: Slice) -> list[Effect]:
+def fire_timers(partition: Partition, now: float, slice_: Slice) -> list[Effect]:
     """Fire the partition's due timers that fit into the slice."""
-    firing = Firing(partition, now, part)
-    while not part.is_spent and (due := partition.timers.take_due(now)) is not None:
-        part.left -= 1
+    firing = Firing(partition, now, slice_)
+    while not slice_.is_spent and (due := partition.timers.take_due(now)) is not None:
+        slice_.left -= 1
         deadline = _deadline_of(due)
         if partition.holds and not deadline.on_hold:
             partition.timers.set(due, now + HOLD_TIME)
@@ -197,7 +196,7 @@ def _deadline_of(timer: Timer) -> Deadline:
 
 def _extension(firing: Firing, timer: Timer) -> None:
     extension = firing.partition.points.named(timer.name)
-    firing.part.left -= extension.pass_time(firing.now, max(1, firing.part.left))
+    firing.slice.left -= extension.pass_time(firing.now, max(1, firing.slice.left))
 
 
 def _extension_work(job: TimerJob) -> Iterator[int]:
@@ -221,27 +220,27 @@ def _work(firing: Firing, timer: Timer) -> None:
 
     Unfinished work gets a deadline before all others, and the partition makes no decisions before its end.
     """
-    partition, part = firing.partition, firing.part
+    partition, slice_ = firing.partition, firing.slice
     job = partition.job
     if not isinstance(job, TimerJob):
         work = _deadline_of(timer).work
         assert work is not None, f"{timer} has no work"
         job = TimerJob(partition, timer, work, firing.now)
     job.outcome = firing.outcome
-    most = min(partition.timeout_size, STOPS * (part.left + 1))
+    most = min(partition.timeout_size, STOPS * (slice_.left + 1))
     stops = Slice(most)
     if job.go_on(firing.now, stops):
         partition.job = None
-        part.left -= (most - stops.left) // STOPS
+        slice_.left -= (most - stops.left) // STOPS
     else:
         partition.job = job
         partition.timers.set(Timer(Due.GO_ON, timer.app_id), AT_ONCE)
-        part.end()
+        slice_.end()
 
 
 def _begin(partition: Partition, now: float) -> bool:
     """Begin a turn; False if the order of nodes or the usage over time is not ready for decisions."""
-    if partition.wakeups.backlog.has_arrived and not _look_ahead(partition, now):
+    if partition.wakeups.backlog.has_new and not _look_ahead(partition, now):
         return False
     partition.counters.turns += 1
     return not partition.usage.tracking or follow_time(partition, now)

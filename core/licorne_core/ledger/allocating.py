@@ -94,8 +94,9 @@ class Allocations:
             request.claim.placed(node, now)
         self._asks.leave(app, request, now)
         ask = request.ask
-        end = self._runtimes.end_of(app, ask, now)
-        allocation = Allocation(ask, node.node_id, request.create_time, now, end, passed=self._claims.passed)
+        runtime, _ = self._runtimes.expected(app, ask)
+        passed = self._claims.passed
+        allocation = Allocation(ask, node.node_id, request.create_time, now, runtime, passed=passed)
         book(ask.ask_class.items, node, app, placeholder=ask.placeholder)
         node.allocations[allocation] = None
         if not node.schedulable:
@@ -141,8 +142,8 @@ class Allocations:
 
     def take(self, app: Application, request: Request, node: Node, now: float) -> Allocation:
         """Book an existing allocation regardless of limits (spec § 11.3). Its request is new."""
-        end = self._runtimes.end_of(app, request.ask, now)
-        allocation = Allocation(request.ask, node.node_id, request.create_time, now, end)
+        runtime, _ = self._runtimes.expected(app, request.ask)
+        allocation = Allocation(request.ask, node.node_id, request.create_time, now, runtime)
         event = _ALLOCATE
         if request.ask.placeholder:
             event = _KEEP_ROOM
@@ -160,9 +161,9 @@ class Allocations:
         """End a placeholder, and book the request on the node that was linked to it (§ 6.6)."""
         kept = _allocation_of(placeholder)
         asked = kept.request_time
-        end = self._runtimes.end_of(app, request.ask, now)
+        runtime, _ = self._runtimes.expected(app, request.ask)
         allocation = Allocation(
-            request.ask, node.node_id, asked, now, end, placeholder_used=True, passed=kept.passed
+            request.ask, node.node_id, asked, now, runtime, placeholder_used=True, passed=kept.passed
         )
         if request.allocation is None and request.ask.ask_class.items == kept.ask.ask_class.items:
             # Placeholders end with a release, as most allocations do.
@@ -306,8 +307,8 @@ class Pairs:
         app, request, placeholder, node, elsewhere = found
         place = None
         if elsewhere:
-            end = self._runtimes.end_of(app, request.ask, now)
-            place = Allocation(request.ask, node.node_id, placeholder.create_time, now, end)
+            runtime, _ = self._runtimes.expected(app, request.ask)
+            place = Allocation(request.ask, node.node_id, placeholder.create_time, now, runtime)
         request.partner, placeholder.partner = placeholder, request
         app.gang.take(placeholder)
         self._moves.move(app, request, event, place=place, now=now)

@@ -12,7 +12,7 @@ from licorne_core.scheduling.escalation import Escalation
 from licorne_core.scheduling.node_search.index import NodeIndex
 from licorne_core.scheduling.order import settle_priority
 from licorne_core.scheduling.waiting.dirty import Dirty
-from licorne_core.scheduling.waiting.wakeups import MOST_ARRIVED, Wakeups
+from licorne_core.scheduling.waiting.wakeups import MOST_UNTRIED, Wakeups
 from licorne_core.values.asks import Ask
 from licorne_core.values.counters import Counters
 from licorne_core.values.resources import charge
@@ -114,9 +114,9 @@ class PendingAsks:
         self.enter(app, request, now)
         if not app.gang.is_whole:
             backlog = self._wakeups.backlog
-            backlog.has_arrived = True
-            if len(backlog.arrived) < MOST_ARRIVED:
-                backlog.arrived[request.group] = None
+            backlog.has_new = True
+            if len(backlog.untried) < MOST_UNTRIED:
+                backlog.untried[request.group] = None
         return request
 
     def placeholder_added(self, app: Application, ask: Ask) -> None:
@@ -274,7 +274,7 @@ class PendingAsks:
 
     def forget_if_idle(self, app: Application, group: AskGroup) -> None:
         """Forget the class of a group that waits for no node or predicate check any more."""
-        self._wakeups.backlog.arrived.pop(group, None)
+        self._wakeups.backlog.untried.pop(group, None)
         if not (group.waiting or group.assumed):
             self._index.class_removed(group.ask_class)
             # A group whose asks are all assumed stays in the backlog: they may be rolled back.

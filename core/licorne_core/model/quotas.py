@@ -14,6 +14,7 @@ from licorne_core.messages.events.allocations import BoundTexts
 from licorne_core.model.core import Core
 from licorne_core.values.asks import Shape
 from licorne_core.values.ids import AppId, PartitionName, QueuePath
+from licorne_core.values.ranking import Ranking
 from licorne_core.values.resources import EMPTY, Items, Resources
 
 
@@ -249,6 +250,13 @@ class Tracker(Quota):
         return app_id in self.applications
 
 
+class Waiter(Protocol):
+    """A pool (`scheduling/waiting/shortages.py`) whose asks wait for a shared quota, or for one below it."""
+
+    thing: Quota
+    waiting_lines: dict[Ranking[Any], Any]
+
+
 class SharedQuota(Quota):
     """An additional quota of applications, which may include those of other partitions.
 
@@ -256,16 +264,16 @@ class SharedQuota(Quota):
     in another. Running applications are not bounded.
     """
 
-    __slots__ = ("lack", "room", "waiters", "wholes")
+    __slots__ = ("above", "lack", "room", "waiters")
 
     room: BoundTexts
     """Texts of events for asks that exceed it."""
     lack: str
     """Reason for passing over asks that exceed it."""
-    waiters: dict[Any, PartitionName]
+    waiters: dict[Waiter, PartitionName]
     """The pools of asks that more room in this quota may let through, each with its partition."""
-    wholes: tuple["SharedQuota", ...]
-    """For a part, the usage of one partition: the quotas that count all of it, with that of others."""
+    above: tuple["SharedQuota", ...]
+    """For a quota of one partition: the quotas that include its usage, and that of other partitions."""
 
     def __init__(self, kind: str, name: str, room: BoundTexts, lack: str) -> None:
         """Start unbooked and unbounded."""
@@ -273,11 +281,11 @@ class SharedQuota(Quota):
         super().__init__(kind, name, QueuePath(""), strict=False)
         self.room, self.lack = room, lack
         self.waiters = {}
-        self.wholes = ()
+        self.above = ()
 
     def bounding(self) -> tuple[Quota, ...]:
-        """The quota, and those of which it is a part."""
-        return (self, *self.wholes)
+        """The quota, and those above it."""
+        return (self, *self.above)
 
     @property
     def started_applications(self) -> int:

@@ -7,6 +7,7 @@ decision.
 from bisect import bisect_left, insort
 from collections import deque
 from enum import StrEnum
+from typing import Final
 
 from licorne_core.model.apps.application import Application
 from licorne_core.values.asks import Ask, Shape
@@ -33,6 +34,12 @@ class Confidence(StrEnum):
     """Four of five past runs ended within it: with the median, every second planned start would be late."""
     UNKNOWN = "unknown"
     """There is no basis, and no number."""
+
+
+# Looked up once: for every allocation, a lookup in the enumeration would cost as much as two calls.
+_DECLARED: Final = Confidence.DECLARED
+_LEARNT: Final = Confidence.LEARNT
+_UNKNOWN: Final = Confidence.UNKNOWN
 
 
 class _Runs:
@@ -81,27 +88,12 @@ class Runtimes:
         if len(in_order) >= FEWEST_SAMPLES:
             runs.expected = in_order[(4 * len(in_order) + 4) // 5 - 1]
 
-    def expected(
-        self, queue: QueuePath, shape: Shape, declared: float | None = None
-    ) -> tuple[float | None, Confidence]:
+    def expected(self, app: Application, ask: Ask) -> tuple[float | None, Confidence]:
         """The runtime of an ask in seconds: the declared or else the learnt runtime; None if unknown."""
-        if declared is not None:
-            return declared, Confidence.DECLARED
-        runs = self._runs.get((queue, shape.items))
-        if runs is None or runs.expected is None:
-            return None, Confidence.UNKNOWN
-        return runs.expected, Confidence.LEARNT
-
-    def end_of(self, app: Application, ask: Ask, now: float) -> float:
-        """The `expected_end` of an allocation that begins at unix seconds `now`.
-
-        That of a placeholder is unknown, as its room is then used by another ask. The hot path: `expected` is
-        written out here.
-        """
-        if ask.placeholder:
-            return now
         declared = app.declared_runtime(ask) if RUNTIME in ask.tags or RUNTIME in app.tags else None
         if declared is not None:
-            return now + declared
+            return declared, _DECLARED
         runs = self._runs.get((app.queue_path, ask.ask_class.items))
-        return now if runs is None or runs.expected is None else now + runs.expected
+        if runs is None or runs.expected is None:
+            return None, _UNKNOWN
+        return runs.expected, _LEARNT

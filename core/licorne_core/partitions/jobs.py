@@ -54,10 +54,10 @@ class Job(ABC):
     def steps(self) -> Iterator[int]:
         """Execute everything; yield the cost of each step, in units of one queue."""
 
-    def go_on(self, now: float, part: Slice) -> bool:
+    def go_on(self, now: float, slice_: Slice) -> bool:
         """Execute one slice; True if it was the last."""
         self.now = now
-        return part.spend(self._rest)
+        return slice_.spend(self._rest)
 
 
 class CommandJob(Job):

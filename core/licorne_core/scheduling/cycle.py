@@ -125,7 +125,7 @@ class Cycle:
         decision = self._inside(self._root, self._root.ranking)
         if decision is None and not effort.tired:
             self._context.wakeups.waiting.end_pass()
-            self._backlog.arrived.clear()
+            self._backlog.untried.clear()
             if self._index.supplies.changed:
                 self._index.supplies.end_pass()
             for stage in self._behind:

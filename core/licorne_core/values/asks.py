@@ -238,11 +238,9 @@ class Allocation:
     """True if it replaced a placeholder; then its request time is that of the placeholder (spec § 6.6)."""
     passed: Passed | None
     """The claim that it passed; None also for a replacement, and if the RM placed it."""
-    expected_end: float
-    """Its end by the runtime that was declared, or else learnt, at its beginning; without one, its beginning.
-
-    So an allocation of unknown runtime counts as overdue: it is expected to run as long again as it has.
-    """
+    expected_runtime: float
+    """Seconds that it is expected to run, as of its beginning; 0, so that it is overdue from then on, if they
+    are unknown, and for a placeholder, whose room another ask uses afterwards."""
 
     def __init__(
         self,
@@ -250,7 +248,7 @@ class Allocation:
         node_id: NodeId,
         request_time: float,
         allocation_time: float,
-        expected_end: float | None = None,
+        expected_runtime: float | None = None,
         *,
         placeholder_used: bool = False,
         passed: Passed | None = None,
@@ -262,7 +260,7 @@ class Allocation:
         self.allocation_time = allocation_time
         self.placeholder_used = placeholder_used
         self.passed = passed
-        self.expected_end = allocation_time if expected_end is None else expected_end
+        self.expected_runtime = 0.0 if expected_runtime is None or ask.placeholder else expected_runtime
 
     @property
     def key(self) -> AllocationKey:

@@ -153,7 +153,7 @@ _allocation = rest_form(
         "allocationTime": ("allocation_time", nanoseconds),
         "allocationDelay": lambda of: nanoseconds(of.allocation_time - of.request_time),
     },
-    without="expected_end",
+    without="expected_runtime",
 )
 
 HOSTNAME = "si/hostname"

@@ -116,7 +116,7 @@ def test_withdrawn_asks_are_no_reason_to_pack() -> None:
     core = cluster()
     core.send(asks(*(ask("two", f"k{number}", vcore=1) for number in range(90))))
     core.send(releases(release("two")))
-    assert not core.partition.wakeups.backlog.arrived
+    assert not core.partition.wakeups.backlog.untried
     core.do(asks(ask("two", "a", vcore=1), ask("two", "b", vcore=1)))
     assert core.partition.nodes.order.packs is None
 

@@ -406,7 +406,7 @@ def test_every_kind_of_deadline_is_measured() -> None:
 
 TENTHS = [
     (scheduler, "MOST_TIMERS", 8),
-    (turn, "MOST", 50),
+    (turn, "MOST_QUEUES", 50),
     (turn, "MOST_TRIES", 50),
     (slices, "RUN", 50),
     (scan, "PART", 100),

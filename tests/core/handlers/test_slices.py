@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 
 from extensions.stops.building import kill
-from licorne_core.handlers.turn import MOST
+from licorne_core.handlers.turn import MOST_QUEUES
 from licorne_core.messages.commands import Command, Hold, NodeAction, PredicatePolicy, RemoveRm, SetHold, Tick
 from licorne_core.messages.effects import Effect, Happened, NotRegistered, Registered, Unfinished
 from licorne_core.messages.events.records import EventChange, EventType, Fact
@@ -171,9 +171,9 @@ def test_more_objects_make_more_slices_not_longer_ones(command: Command) -> None
 
 
 def test_empty_queues_are_removed_in_slices() -> None:
-    """A tick removes at most `MOST` of the queues that are empty at one deadline."""
+    """A tick removes at most `MOST_QUEUES` of the queues that are empty at one deadline."""
     driver = Driver()
-    driver.do(register(wide(MOST + 1)))
+    driver.do(register(wide(MOST_QUEUES + 1)))
     driver.do(reload(wide(0)))
     driver.now += 10.0
     counts = []
@@ -181,7 +181,7 @@ def test_empty_queues_are_removed_in_slices() -> None:
         effects = driver.scheduler.handle(Tick(decisions=1), driver.now)
         facts = [fact for e in effects if isinstance(e, Happened) for fact in e.facts]
         counts.append(removed_queues(facts))
-    assert counts == [MOST, 1]
+    assert counts == [MOST_QUEUES, 1]
 
 
 def test_no_deadline_is_handled_between_two_slices() -> None:

@@ -276,7 +276,7 @@ def test_new_members_of_a_budget_count_for_starts_that_are_held() -> None:
     assert times(driver) == {"large": 100.0}
     driver.do(bound(10))
     assert times(driver) == {"large": 100.0}
-    (quota,) = [one for one in driver.partition.applications[AppId("first")].further if one.wholes]
+    (quota,) = [one for one in driver.partition.applications[AppId("first")].further if one.above]
     assert [*quota.claims] == [*starts_of(driver.partition).shadows]
     assert placed(driver.do(asks(job("third", "late", 3, 200, "n0")))) == []
     assert keys(driver.do(budgets())) == ["late"]

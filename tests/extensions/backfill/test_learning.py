@@ -7,8 +7,7 @@ import pytest
 from extensions.stops.building import kill
 from licorne_core.messages.commands import NodeAction, TerminationType
 from licorne_core.model.runtimes import FEWEST_SAMPLES, Confidence
-from licorne_core.values.asks import Shape
-from licorne_core.values.ids import QueuePath
+from licorne_core.values.ids import AppId
 from support.core.builders import (
     app,
     apps,
@@ -34,7 +33,7 @@ def driver() -> Driver:
     driver.do(
         register(config("[{name: a}]", properties="{backfill: easy}")),
         nodes(node("n1", memory=9)),
-        apps(app("app", "root.a")),
+        apps(app("app", "root.a"), app("next", "root.a")),
     )
     driver.do(asks(*(ask("app", key, memory=1) for key in KEYS)))
     driver.now += 60.0
@@ -43,7 +42,8 @@ def driver() -> Driver:
 
 def learnt(driver: Driver) -> tuple[float | None, Confidence]:
     """The expected runtime of the next ask."""
-    return driver.partition.runtimes.expected(QueuePath("root.a"), Shape({"memory": 1}))
+    partition = driver.partition
+    return partition.runtimes.expected(partition.applications[AppId("next")], ask("next", "k", memory=1))
 
 
 def release_each(driver: Driver, why: TerminationType = TerminationType.STOPPED_BY_RM) -> None:

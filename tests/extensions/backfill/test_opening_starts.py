@@ -5,9 +5,9 @@ The tests begin at 13:46:40, and the leaf opens 800 seconds later.
 
 import pytest
 
+from extensions.backfill.test_budget_starts import times as starts
+from extensions.backfill.test_shadows import job
 from licorne_core.extensions.backfill import projection
-from licorne_core.extensions.backfill.extension import starts_of
-from licorne_core.values.asks import Ask
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.tags import RUNTIME
 from support.core.builders import (
@@ -26,7 +26,8 @@ from support.core.builders import (
 from support.core.driver import START, Driver, placed
 from support.core.steps import last
 
-LEAVES = "[{name: day}, {name: late, properties: {opening.hours: '%s'}}]"
+LEAVES = """[{name: day}, {name: late, properties: {opening.hours: '%s'}},
+  {name: night, properties: {opening.hours: '22:00-23:00'}}]"""
 LATE = "14:00-15:00"
 OPENS = 800.0
 DAY = 86_400.0
@@ -43,18 +44,8 @@ def world(*sizes: int, mode: str = "easy", hours: str = LATE) -> Driver:
     driver = Driver()
     driver.do(register(text(mode, hours)))
     driver.do(nodes(*(node(f"n{number}", vcore=size) for number, size in enumerate(sizes))))
-    driver.do(apps(app("late", "root.late"), app("day", "root.day")))
+    driver.do(apps(*(app(name, f"root.{name}") for name in ("late", "day", "night"))))
     return driver
-
-
-def job(app_id: str, key: str, vcore: int, seconds: int | None = None) -> Ask:
-    """An ask, with a declared runtime unless that is None."""
-    return ask(app_id, key, vcore=vcore, tags={} if seconds is None else {RUNTIME: str(seconds)})
-
-
-def starts(driver: Driver) -> dict[str, float]:
-    """The shadow starts, in seconds after the start of the test."""
-    return {one.request.key: round(one.start - START, 3) for one in starts_of(driver.partition).shadows}
 
 
 def at(driver: Driver, seconds: float) -> list[tuple[str, str, str]]:

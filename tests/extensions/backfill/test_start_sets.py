@@ -1,5 +1,6 @@
 """Shadow starts of gangs in topology domains: the planned domain, and changes of it."""
 
+from extensions.backfill.test_shadows import at
 from licorne_core.extensions.backfill.extension import starts_of
 from licorne_core.extensions.backfill.start_sets import RoomInTime
 from licorne_core.messages.commands import Command, NodeAction, Tick
@@ -74,11 +75,6 @@ def starts(driver: Driver) -> list[tuple[float, list[str]]]:
         (one.start - START, sorted(node.node_id for _, node in one.members))
         for one in starts_of(driver.partition).shadows
     ]
-
-
-def at(driver: Driver, seconds: float) -> None:
-    """Advance the time to this number of seconds after the start of the test."""
-    driver.wait(START + seconds - driver.now)
 
 
 def test_a_gang_is_planned_in_the_domain_with_the_earliest_room() -> None:

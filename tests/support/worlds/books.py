@@ -298,7 +298,7 @@ def unseen_by_oracle(partition: PartitionOracle, now: float) -> tuple[Keys, Keys
 
 def _is_invalid(partition: Partition, shadow: ShadowStart, now: float) -> bool:
     """True if the start is to be planned again."""
-    is_open, _ = starts_of(partition).shadows.openings.at(shadow.app.leaf, shadow.total, shadow.start)
+    is_open, _ = starts_of(partition).shadows.openings.at(shadow.app.leaf, shadow.start)
     return shadow.is_stale or shadow.exceeds or (shadow.start > now and not is_open)
 
 

@@ -41,8 +41,8 @@ COST_OF_A_PART: Final = 3
 
 def planned_quotas(app: Application) -> list[Quota]:
     """The quotas of its partition that starts of an application hold; some may have no maximum at present."""
-    beyond = [whole for quota in app.further for whole in quota.wholes]
-    return [quota for quota in app.quotas if not quota.strict and quota not in beyond]
+    above = [one for quota in app.further for one in quota.above]
+    return [quota for quota in app.quotas if not quota.strict and quota not in above]
 
 
 def bounded(app: Application) -> list[Quota]:
@@ -51,7 +51,7 @@ def bounded(app: Application) -> list[Quota]:
 
 
 def most_of(quota: Quota) -> Resources | None:
-    """The maximum of a quota: the least of its own, and of what others leave of its wholes."""
+    """The maximum of a quota: the least of its own, and of what others leave of those above it."""
     bounding = quota.bounding()
     if len(bounding) == 1:
         return quota.max

@@ -1,4 +1,8 @@
-"""Expected ends of allocations on nodes, and the free amounts after each of them.
+"""Expected ends of allocations on nodes as of now, and the free amounts after each of them.
+
+They follow what is learnt, and an unknown one is inf. Nodes are ranked for reservations by other ends
+(`node.room_at`), which must not become earlier: by `Allocation.expected_runtime`, which stays as it was at
+the beginning. `Runtimes.expected` and `extended` are the rules of both.
 
 Data of a node are cached until the node changes, its first expected end is reached, or a learnt runtime on
 which they depend changes: a search for a start reads all nodes, and most are unchanged since the last search.
@@ -74,7 +78,7 @@ class Forecast(NamedTuple):
 
 
 class ExpectedEnds:
-    """The expected ends in one partition."""
+    """The expected ends in one partition, as of now."""
 
     def __init__(
         self, nodes: NodeBook, applications: Mapping[AppId, Application], runtimes: Runtimes
@@ -82,7 +86,7 @@ class ExpectedEnds:
         """Start without cached nodes."""
         self._nodes = nodes
         self._applications = applications
-        self._runtimes = runtimes
+        self.runtimes = runtimes
         self._forecasts: dict[Node, Forecast] = {}
         self._read = 0
         self.classes: Classes = {}
@@ -95,11 +99,6 @@ class ExpectedEnds:
     def known(self) -> int:
         """Number of cached nodes."""
         return len(self._forecasts)
-
-    @property
-    def learnt(self) -> int:
-        """The version of the learnt runtimes."""
-        return self._runtimes.version
 
     def catch_up(self) -> None:
         """Drop changed nodes from the cache; to be called before nodes are read at a new time."""
@@ -124,7 +123,7 @@ class ExpectedEnds:
         known = self._forecasts.get(node)
         if known is not None and now < known.until:
             learnt = known.learnt
-            if learnt in (_DECLARED, self._runtimes.version):
+            if learnt in (_DECLARED, self.runtimes.version):
                 return known
         self.work += COST_OF_A_NODE + COST_OF_AN_ALLOCATION * len(node.allocations)
         self.forget(node)
@@ -142,7 +141,7 @@ class ExpectedEnds:
             time, known = self.end_of(allocation, now)
             unsure = known is not Confidence.DECLARED
             if unsure:
-                learnt = self._runtimes.version
+                learnt = self.runtimes.version
             if time < inf:
                 unsure = unsure or allocation.allocation_time + allocation.ask.ask_class.runtime <= now
                 ends.append(End(time, allocation.ask.ask_class.items, unsure))
@@ -152,11 +151,6 @@ class ExpectedEnds:
     def end_of(self, allocation: Allocation, now: float) -> tuple[float, Confidence]:
         """Expected end of an allocation in unix seconds, inf for unknown."""
         ask = allocation.ask
-        seconds, known = self.expected(self._applications[ask.app_id], ask)
+        seconds, known = self.runtimes.expected(self._applications[ask.app_id], ask)
         time = inf if seconds is None else extended(allocation.allocation_time + seconds, now)
         return time, known
-
-    def expected(self, app: Application, ask: Ask) -> tuple[float | None, Confidence]:
-        """Expected runtime of an ask in seconds, None for unknown."""
-        declared = app.declared_runtime(ask)
-        return self._runtimes.expected(app.queue_path, ask.ask_class.shape, declared)

@@ -39,7 +39,7 @@ class PartitionStarts(Extension):
         self.shadows = Shadows(context, Backfill.OFF, self.charges)
         self.passing = Passing(self.shadows, context.claims, self.timers)
         """The order of applications that may pass planned starts."""
-        search = self._search = StartSearch(context, self.ends, self.charges)
+        search = self._search = StartSearch(context, self.ends, self.shadows)
         self.shadows.decide = PlannedStarts(context, self.shadows.budget, search).decide
         self.remedies = {StartRequest: Starting(context, self.shadows, search)}
         self._is_new = True

@@ -18,8 +18,8 @@ def _hold_start(partition: Partition, plan: StartPlan, now: float, _: Outcome) -
     """Let the ask hold the planned start; if it is later than requested, publish an event once."""
     shadows = starts_of(partition).shadows
     shadow = shadows.hold(plan, now)
-    if 0.0 < shadow.start_by < shadow.start and not shadow.told_late:
-        shadow.told_late = True
+    if 0.0 < shadow.start_by < shadow.start and not shadow.reported_late:
+        shadow.reported_late = True
         shadows.counters.deadlines_at_risk += 1
         ask = shadow.request.ask
         partition.journal.note(_at_risk(now, ask, shadow.start, shadow.start_by))
@@ -46,7 +46,7 @@ def _ask(partition: Partition, decision: StartQuestion, _: float, __: Outcome) -
 def _look(firing: Firing, timer: Timer) -> None:
     """Plan an overdue start again; for a timer without an application, advance the time."""
     if not timer.app_id:
-        firing.part.left -= starts_of(firing.partition).pass_time(firing.now, max(1, firing.part.left))
+        firing.slice.left -= starts_of(firing.partition).pass_time(firing.now, max(1, firing.slice.left))
         return
     shadow = firing.partition.applications[timer.app_id].requests[timer.key].claim
     assert isinstance(shadow, ShadowStart)

@@ -31,7 +31,10 @@ from licorne_core.values.resources import Items, Resources, charge, refund
 
 
 def exceeded(app: Application, items: Items) -> Quota | None:
-    """A quota whose whole maximum the amounts exceed, parts first, which may grow; None if there is none."""
+    """A quota whose maximum the amounts exceed by themselves; None if there is none.
+
+    Those first whose maximum is what other partitions leave, as that may rise.
+    """
     quotas = sorted(bounded(app), key=lambda quota: quota.max is not None)
     return next((quota for quota in quotas if not _is_within(quota, items)), None)
 
@@ -42,12 +45,12 @@ def _is_within(quota: Quota, items: Items) -> bool:
 
 
 class LeftPool(QuotaPool):
-    """What others leave of a part, and the shortages of starts that need more."""
+    """What other partitions leave of a quota, and the shortages of starts that need more."""
 
     __slots__ = ()
 
     def fits(self, items: Items) -> bool:
-        """True if others leave these amounts."""
+        """True if other partitions leave these amounts."""
         return _is_within(self.thing, items)
 
 
@@ -122,7 +125,7 @@ class Maxima:
             return None
         last = own.number if own is not None and own.is_overdue else inf
         tables = [(quota, self._charges.of(quota), _rooms(quota, own, last)) for quota in quotas]
-        version = self._ends.learnt
+        version = self._ends.runtimes.version
         key: list[Any] = [items, before, runtime, own, last]
         for quota, table, rooms in tables:
             known = [(room.number, room.start, room.end, room.items) for room in rooms]

@@ -7,7 +7,6 @@ from typing import Final
 from licorne_core.extensions.backfill.start_sets import Gate
 from licorne_core.model.queues.queue import Queue
 from licorne_core.scheduling.rules import CheckContext
-from licorne_core.values.resources import Items
 
 MOST_CHANGES: Final = 128
 """Maximum number of openings and closings for which a start is planned; later ones are not searched."""
@@ -23,11 +22,11 @@ class Openings:
         """Ask the extensions of the context."""
         self._context = context
 
-    def at(self, leaf: Queue, items: Items, time: float) -> tuple[bool, float]:
-        """Whether asks for these amounts may start at the time, and until when that holds at least."""
+    def at(self, leaf: Queue, time: float) -> tuple[bool, float]:
+        """Whether asks of the leaf may start at the time, and until when that holds at least."""
         end = inf
         for extension in self._context.opens:
-            is_open, until = extension.opens(leaf, items, time)
+            is_open, until = extension.opens(leaf, time)
             if not is_open:
                 return False, until
             end = min(end, until)
@@ -35,12 +34,12 @@ class Openings:
 
     def is_open(self, leaf: Queue) -> bool:
         """True if asks may start in the leaf now."""
-        return self.at(leaf, (), self._context.claims.now)[0]
+        return self.at(leaf, self._context.claims.now)[0]
 
-    def gate(self, leaf: Queue, items: Items, now: float, before: float) -> Gate | None:
-        """The times `before` another at which asks for these amounts may start, as of `now`; None for any."""
+    def gate(self, leaf: Queue, now: float, before: float) -> Gate | None:
+        """The times `before` another at which asks of the leaf may start, as of `now`; None for any."""
         times, is_open = [-inf], list[bool]()
-        for one, until in self._changes(leaf, items, now, before):
+        for one, until in self._changes(leaf, now, before):
             is_open.append(one)
             if until < before or not one:
                 times.append(until)
@@ -49,9 +48,9 @@ class Openings:
         self._context.claims.work += len(times) // CHANGES_AT_ONE
         return None if all(is_open) else Gate(times, is_open)
 
-    def _changes(self, leaf: Queue, items: Items, time: float, before: float) -> Iterator[tuple[bool, float]]:
+    def _changes(self, leaf: Queue, time: float, before: float) -> Iterator[tuple[bool, float]]:
         for _ in range(MOST_CHANGES):
-            is_open, time = self.at(leaf, items, time)
+            is_open, time = self.at(leaf, time)
             yield is_open, time
             if time >= before:
                 return

@@ -46,7 +46,7 @@ class PlannedClaim(Claim):
     """The declared runtime, or else the learnt one, in seconds; inf if unknown."""
 
     def counts_from(self, now: float) -> float:
-        """When it begins, placed now, for starts told before it: late by `SLACK`, it is still in time."""
+        """When it begins, if placed now, for starts published before it: late by `SLACK`, it is in time."""
         return max(self.start - self.late, now - SLACK) if self.start <= now else now
 
 
@@ -185,10 +185,10 @@ def usable(
     amounts = {name: free.get(name, 0) for name in names}
     changes = list(ends)
     shortest = runtime if own is None else min(runtime, own.runtime)
-    told_before: set[float] = set()
+    published_before: set[float] = set()
     for room in rooms:
         if own is None or room.number < own.number:
-            told_before.add(room.start)
+            published_before.add(room.start)
         late = max(0.0, now - room.start)
         changes += [End(one.time + late, one.items) for one in room.changes] if late else room.changes
     changes.sort()
@@ -209,7 +209,7 @@ def usable(
                 amounts[name] += value
                 if value < 0 < at and at not in dips[-1:]:
                     dips.append(at)
-                    lasts = runtime if change.time in told_before else shortest
+                    lasts = runtime if change.time in published_before else shortest
                     cuts.append(nextafter(change.time - lasts, inf))
         levels[at] = tuple(amounts.values())
         unsure[at] = unsure[at] or change.unsure

@@ -95,7 +95,7 @@ class Starting(Remedy):
             blocker = context.wakeups.blockers.get(NodesAsked, app)
         kinds = kinds_of(app, request)
         total = total_of(kinds)
-        is_open, until = shadows.openings.at(app.leaf, total, now)
+        is_open, until = shadows.openings.at(app.leaf, now)
         has_hours = until < inf
         blocker = blocker or shadows.blocker(app, is_open=is_open, has_hours=has_hours)
         if blocker is not None:
@@ -200,7 +200,7 @@ class PlannedStarts:
             return False
         if is_closed or shadow.opens_at != shadow.start:
             shadow.opens_at = shadow.start
-            is_open, _ = self._search.openings.at(shadow.app.leaf, shadow.total, max(now, shadow.start))
+            is_open, _ = shadow.shadows.openings.at(shadow.app.leaf, max(now, shadow.start))
             if not is_open:
                 shadow.is_stale, shadow.is_overdue = True, False
         return True

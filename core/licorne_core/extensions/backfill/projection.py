@@ -174,7 +174,7 @@ class Projection:
 
     def _expect(self, app: Application, node: Node, ask: Ask, begin: float) -> None:
         """Note the end of an allocation that runs from `begin` on, unless it is unknown."""
-        runtime, confidence = self._known.expected(app, ask)
+        runtime, confidence = self._known.runtimes.expected(app, ask)
         if runtime is not None:
             end = extended(begin + runtime, self._now)
             self._push(end, node, app.quotas, ask.ask_class.items, confidence)
@@ -223,8 +223,7 @@ class Projection:
 
     def _start(self, item: _Item, time: float) -> Iterator[None]:
         """Start the asks that have room at the time; all of a gang or none, on one set of nodes."""
-        items = tuple(one for ask, _ in item.wants for one in ask.ask_class.items)
-        is_open, until = self._shadows.openings.at(item.app.leaf, items, time)
+        is_open, until = self._shadows.openings.at(item.app.leaf, time)
         if not is_open:
             self._opens = self._opens if item.was_tried else min(self._opens, until)
             return

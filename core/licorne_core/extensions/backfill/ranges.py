@@ -131,8 +131,9 @@ class Ranges:
         errors.add(error)
         self._all[expected.is_declared].add(error)
 
-    def judge(self, expected: Expected, told: Range, start: float, awaited: int) -> None:
+    def judge(self, expected: Expected, reported: Range, start: float, awaited: int) -> None:
         """Adapt the level to a range and its start (inf if overdue), while so many starts are awaited."""
-        is_missed, step = not told.earliest <= start <= told.latest, STEP / max(1.0, awaited / FULL_STEP)
+        is_missed = not reported.earliest <= start <= reported.latest
+        step = STEP / max(1.0, awaited / FULL_STEP)
         missed = self._missed[expected.is_declared] + step * ((1 - LEVEL) - is_missed)
         self._missed[expected.is_declared] = min(1.0, max(0.0, missed))

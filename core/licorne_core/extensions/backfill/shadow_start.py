@@ -65,17 +65,17 @@ class ShadowStart(PlannedClaim):
     """True if it has to be planned again."""
     asked: int
     """Number of questions to the RM about nodes since the last plan."""
-    told_late: bool
+    reported_late: bool
     """True once an event was published that it is later than requested."""
 
     def __init__(self, shadows: Any, plan: "StartPlan", now: float) -> None:
         """Create a start by a plan; `shadows` are those of the partition."""
         self.shadows = shadows
         self.app = plan.app
-        self.number = shadows.told
+        self.number = shadows.published
         self.first_told = plan.start
         self.since = now
-        self.waits = self.told_late = False
+        self.waits = self.reported_late = False
         self._exceeded: list[float] = []
         self.places = {}
         self.behind = binding(plan.app, plan.total, None)

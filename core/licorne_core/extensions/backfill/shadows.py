@@ -33,6 +33,7 @@ from licorne_core.extensions.backfill.unplanned import LookBudget, Unplanned
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
 from licorne_core.model.nodes.node import Node
+from licorne_core.model.queues.queue import Queue
 from licorne_core.model.quotas import Quota
 from licorne_core.scheduling.escalation import readmit
 from licorne_core.scheduling.predicates import NodeQuestion
@@ -77,21 +78,20 @@ class NodesAsked(OfThing):
 
 
 class CalendarFull(OfThing):
-    """The partition has the maximum number of shadow starts for asks of a leaf with opening hours, or for all
-    others."""
+    """The partition has the maximum number of `shadows`, for asks of a `leaf` with opening hours; or, with
+    None, for those of all other leaves."""
 
-    __slots__ = ("_shadows",)
+    __slots__ = ("_leaf", "_shadows")
 
-    def __init__(self, thing: Any, blockers: Blockers, shadows: "Shadows") -> None:
-        """Start without blocked asks; `thing` is the leaf, or else `shadows`."""
+    def __init__(self, thing: object, blockers: Blockers, shadows: "Shadows", leaf: Queue | None) -> None:
+        """Start without blocked asks; `thing` is the one of both that identifies it."""
         super().__init__(thing, blockers)
-        self._shadows = shadows
+        self._shadows, self._leaf = shadows, leaf
 
     def lets_through(self) -> bool:
         """True if another start may be held."""
-        shadows = self._shadows
-        is_open = self.thing is shadows or shadows.openings.is_open(self.thing)
-        return shadows.has_room(waits=not is_open)
+        is_open = self._leaf is None or self._shadows.openings.is_open(self._leaf)
+        return self._shadows.has_room(waits=not is_open)
 
 
 class MaximumPlanned(OfThing):
@@ -158,7 +158,7 @@ class Shadows:
         self.asking: dict[Application, bool] = {}
         """Applications that are to have a start if the RM accepts the nodes; True for one that `waits`."""
         self.openings = Openings(context)
-        self.told = 0
+        self.published = 0
         """Number of starts that were ever published."""
         self.unplanned = Unplanned()
         """The pauses of asks for which no start was found."""
@@ -201,7 +201,8 @@ class Shadows:
         """Blocker of a further start, or None; `has_hours` if the leaf, which `is_open` now, is closed at
         times."""
         if not self.has_room(waits=not is_open):
-            return self._blockers.get(CalendarFull, app.leaf if has_hours else self, self)
+            leaf: Queue | None = app.leaf if has_hours else None
+            return self._blockers.get(CalendarFull, self if leaf is None else leaf, self, leaf)
         # A start that waits is behind no maximum.
         full = next((quota for quota in bounded(app) if is_open and _is_planned(quota)), None)
         return None if full is None else self._blockers.get(MaximumPlanned, full)
@@ -226,7 +227,7 @@ class Shadows:
         """Let the ask hold the planned start, in place of its present one."""
         shadow = plan.shadow
         if shadow is None:
-            self.told += 1
+            self.published += 1
             shadow = ShadowStart(self, plan, now)
             self.starts[shadow] = self._claims.held[shadow] = None
         else:
@@ -326,7 +327,7 @@ class Shadows:
                 other.held.note(shadow, ids, now)
 
     def _move(self, late: ShadowStart, delay: float, *, is_there: bool) -> None:
-        """Move starts that were told after a late one by its delay: those at its end, and at theirs.
+        """Move starts that were published after a late one by its delay: those at its end, and at theirs.
 
         Beside these the others have what they had, as room that is taken later is free before.
         """

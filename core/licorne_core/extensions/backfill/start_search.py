@@ -13,13 +13,12 @@ from heapq import nsmallest
 from math import inf
 from typing import NamedTuple
 
-from licorne_core.extensions.backfill.charges import Charges
 from licorne_core.extensions.backfill.expected_ends import ExpectedEnds
 from licorne_core.extensions.backfill.maxima import Maxima, binding
-from licorne_core.extensions.backfill.openings import Openings, waits
+from licorne_core.extensions.backfill.openings import waits
 from licorne_core.extensions.backfill.planned_room import AllocationId, PlannedRoom, usable
 from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan
-from licorne_core.extensions.backfill.shadows import StartQuestion
+from licorne_core.extensions.backfill.shadows import Shadows, StartQuestion
 from licorne_core.extensions.backfill.start_sets import End, Gate, RoomInTime, SetStarts, together
 from licorne_core.model.apps.application import Application
 from licorne_core.model.apps.requests import Request
@@ -74,16 +73,16 @@ _Members = list[tuple[Request, Node]]
 class StartSearch:
     """Searches the nodes of one partition; books nothing."""
 
-    def __init__(self, context: CheckContext, ends: ExpectedEnds, charges: Charges) -> None:
+    def __init__(self, context: CheckContext, ends: ExpectedEnds, shadows: Shadows) -> None:
         """Search the nodes of the context; a search beyond its budget continues in another turn."""
         self.ends = ends
-        self.maxima = Maxima(charges, ends, context.claims)
+        self.maxima = Maxima(shadows.charges, ends, context.claims)
         self.claims = context.claims
-        self.openings = Openings(context)
+        self._openings = shadows.openings
         self._predicates = context.predicates
         self._nodes = context.node_book
         self._tree = context.tree
-        self._part = context.tuning.fill_work
+        self._most_work = context.tuning.fill_work
         self._kinds: Sequence[StartKind] = ()
         self._before = inf
         self._stamp: object = None
@@ -94,7 +93,7 @@ class StartSearch:
         self._runtime = inf
         self._names: list[str] = []
         self._own: ShadowStart | None = None
-        self._at = 0
+        self._read = 0
         self._restarts = 0
         self._rooms: dict[Node, RoomInTime] = {}
         # The earliest time at which one of `_rooms` becomes invalid, or an earlier time.
@@ -131,7 +130,7 @@ class StartSearch:
             is_same = bool(self._kinds) and self._kinds[0].requests[0].ask.app_id == app.app_id
             if not self._begin(app, kinds, before, sets, own, now, is_same=is_same):
                 return None
-        until = self.claims.work + self._part
+        until = self.claims.work + self._most_work
         self.ends.catch_up()
         if self._is_bound and self._starts is None and not self._may_open(app, now, until):
             return None
@@ -139,7 +138,7 @@ class StartSearch:
             self._look(node, now)
             if self.claims.work >= until:
                 raise StillLooking
-        if until - self.claims.work < self._part // 2:
+        if until - self.claims.work < self._most_work // 2:
             # The next steps are not divided into parts.
             raise StillLooking
         self.maxima.prepare(app, until)
@@ -158,7 +157,7 @@ class StartSearch:
             picks = picks if gate is None or gate.at(start) else None
         plan = None if picks is None else self._on(app, picks, start, now, asked)
         if not isinstance(plan, NodeQuestion | StartQuestion) and self._own is not None:
-            self._own.read_to = self._at if not self._is_bound else 0
+            self._own.read_to = self._read if not self._is_bound else 0
         self.end()
         return plan
 
@@ -188,7 +187,7 @@ class StartSearch:
             self._kinds = ()
             raise StillLooking
         if self._hours is not None and self._hours.times[1] <= now:
-            self._hours = self.openings.gate(app.leaf, self._total, now, self._before)
+            self._hours = self._openings.gate(app.leaf, now, self._before)
         return together(gate, self._hours)
 
     def _on(
@@ -290,7 +289,7 @@ class StartSearch:
         requests = (request for kind in kinds for request in kind.requests)
         self._own = own or next((one.claim for one in requests if one.claim is not None), None)
         self._total = total_of(kinds)
-        self._hours = self.openings.gate(app.leaf, self._total, now, before)
+        self._hours = self._openings.gate(app.leaf, now, before)
         self._is_bound = self._hours is not None or bool(binding(app, self._total, self._own))
         is_one = isinstance(sets, AllNodes) and len(kinds) == len(kinds[0].requests) == 1
         self._is_one = is_one and not self._is_bound
@@ -302,7 +301,7 @@ class StartSearch:
         if before < inf and self._is_one and self._own is not None and not self.ends.undeclared:
             # A node that has not changed since the last search offers no earlier start.
             nodes = list(self._nodes.changed.since(self._own.read_to))
-        self._at = self._nodes.changed.count
+        self._read = self._nodes.changed.count
         self._rest = iter(nodes)
         self._starts = None
         self.maxima.begin(app)
@@ -324,8 +323,8 @@ class StartSearch:
 
     def _look_again(self, starts: SetStarts, now: float) -> None:
         """Examine nodes again that have changed, or on which an allocation should have ended by now."""
-        again = dict.fromkeys(self._nodes.changed.since(self._at))
-        self._at = self._nodes.changed.count
+        again = dict.fromkeys(self._nodes.changed.since(self._read))
+        self._read = self._nodes.changed.count
         if self._until <= now:
             again.update((node, None) for node, room in self._rooms.items() if room.until <= now)
             ends = [room.until for node, room in self._rooms.items() if node not in again]
@@ -433,7 +432,7 @@ class StartSearch:
         end = start
         for request, node in members:
             charge(places.setdefault(node, {}), request.ask.ask_class.items)
-            seconds, _ = self.ends.expected(app, request.ask)
+            seconds, _ = self.ends.runtimes.expected(app, request.ask)
             end = max(end, inf if seconds is None else start + seconds)
         items = {node: tuple(sorted(amounts.items())) for node, amounts in places.items()}
         if items == present:
@@ -461,7 +460,7 @@ class StartSearch:
             self._stamp,
             self._own,
             # Behind a maximum a node that has not changed may have an earlier start as well.
-            self._at if not self._is_bound else 0,
+            self._read if not self._is_bound else 0,
             waits=waits(self._hours, start),
         )
 

@@ -1,7 +1,7 @@
 """Budgets over RMs: quotas of applications in many partitions.
 
 A budget has quotas at three levels. The quota of a partition is the sum over the budget's applications in it.
-It has no own bound, as it is a part of the other two; with it the usage of a dropped partition is removed in
+It has no own bound, as the other two include it; with it the usage of a dropped partition is removed in
 one step. The quota of an RM is bounded by the RM's slice, and the total by the limit if there are no slices.
 An application has all three among its quotas, so they are booked like those of queues.
 
@@ -18,7 +18,7 @@ from licorne_core.extensions.budgets import NAME, QUOTA
 from licorne_core.extensions.budgets.messages import Budget, BudgetCheck
 from licorne_core.messages.events.allocations import BoundTexts
 from licorne_core.model.core import Core
-from licorne_core.model.quotas import SharedQuota, claimed, note_freed
+from licorne_core.model.quotas import Quota, SharedQuota, claimed, note_freed
 from licorne_core.values.ids import PartitionName, RmId, rm_of
 from licorne_core.values.resources import EMPTY, Resources, refund
 
@@ -120,7 +120,7 @@ class BudgetAccount:
             if rm_id not in self.by_rm:
                 own = self.by_rm[rm_id] = BudgetQuota(self.name, self._freed)
                 own.max = self._bound_of(rm_id)
-            part.wholes = (self.by_rm[rm_id], self.total)
+            part.above = (self.by_rm[rm_id], self.total)
         return (part, self.by_rm[rm_id], self.total)
 
     def slice_of(self, quota: BudgetQuota) -> str:
@@ -164,7 +164,7 @@ class BudgetBook:
         """Accounts by name, parents before children."""
         self.version = 0
         """Rises whenever the members of budgets may have changed."""
-        self.waking: deque[tuple[BudgetQuota, PartitionName]] = deque()
+        self.waking: deque[tuple[Quota, PartitionName]] = deque()
         """Quotas with more room, each with a partition that has not been woken yet."""
 
     def set(self, budgets: Sequence[Budget]) -> None:
@@ -187,7 +187,7 @@ class BudgetBook:
         for account in self.accounts.values():
             account.forget(partition)
 
-    def to_wake(self, most: int) -> Iterator[tuple[BudgetQuota, PartitionName]]:
+    def to_wake(self, most: int) -> Iterator[tuple[Quota, PartitionName]]:
         """Quotas with more room, each with a partition that waits for it; at most `most` of them."""
         waking, freed = self.waking, self.freed.quotas
         for _ in range(most):

@@ -14,7 +14,7 @@ from licorne_core.values.timers import Timer
 def _follow(firing: Firing, _: Timer) -> None:
     own = firing.partition.points.named(NAME)
     assert isinstance(own, Hours)
-    firing.part.left -= own.follow_time(firing.now, firing.part.left)
+    firing.slice.left -= own.follow_time(firing.now, firing.slice.left)
 
 
 DEADLINES: Final[Deadlines] = {NAME: Deadline(_follow)}

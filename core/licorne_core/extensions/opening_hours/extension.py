@@ -13,7 +13,6 @@ from licorne_core.points import MOST_SETTLED, Extension, Former
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId
-from licorne_core.values.resources import Items
 from licorne_core.values.timers import Clock, Due, Timer
 
 TIMER: Final = Timer(Due.EXTENSION, name=NAME)
@@ -55,7 +54,7 @@ class OpeningClock(Extension):
             self._changes.cancel(queue)
             self.dirty.usage.track(self.bit, on=bool(self._hours))
 
-    def opens(self, leaf: Queue, items: Items, time: float) -> tuple[bool, float]:
+    def opens(self, leaf: Queue, time: float) -> tuple[bool, float]:
         """Whether the leaf is open at a time, and until when."""
         hours, until = self._hours.get(leaf), self.changes_at(leaf)
         if hours is None or until is None:

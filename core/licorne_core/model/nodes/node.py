@@ -306,8 +306,10 @@ def room_at(node: Node, items: Items, now: float) -> float:
     missing = {name: value for name, value in missing.items() if value > 0}
     if not missing:
         return -inf
-    ends = [(extended(one.expected_end, now), one.ask.ask_class.items) for one in node.allocations]
-    ends.sort()
+    ends = sorted(
+        (extended(one.allocation_time + one.expected_runtime, now), one.ask.ask_class.items)
+        for one in node.allocations
+    )
     for end, freed in ends:
         for name, value in freed:
             if name in missing:

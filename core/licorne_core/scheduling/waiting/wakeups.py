@@ -32,10 +32,10 @@ class Backlog:
         self._groups: OrderedDict[AskGroup, None] = OrderedDict()
         self.lacking: dict[AskGroup, None] = {}
         """Groups in the ring whose last try failed only because no large enough node had room."""
-        self.arrived: dict[AskGroup, None] = {}
-        """Groups with asks that have arrived since the end of a pass, at most `MOST_ARRIVED`."""
-        self.has_arrived = False
-        """True if asks have arrived since the last turn began."""
+        self.untried: dict[AskGroup, None] = {}
+        """Groups with asks that have arrived since the last complete pass, at most `MOST_UNTRIED`."""
+        self.has_new = False
+        """True if asks have arrived since the beginning of the last turn."""
 
     def __contains__(self, group: AskGroup) -> bool:
         """True if the group is in the ring."""
@@ -82,8 +82,8 @@ class Backlog:
             self.forget(group)
 
 
-MOST_ARRIVED: Final = 256
-"""Maximum number of groups in `Backlog.arrived`, which are examined before a turn."""
+MOST_UNTRIED: Final = 256
+"""Maximum number of groups in `Backlog.untried`, which are examined before a turn."""
 
 MOST_SHORT_GANGS: Final = 64
 """Maximum number of groups in `Wakeups.short_gangs`, which are examined after each turn."""
