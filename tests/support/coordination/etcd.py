@@ -22,6 +22,7 @@ from typing import Self
 from licorne_server.process.coordination import Coordination
 from licorne_server.store.coordination.etcd import EtcdStore
 from licorne_server.store.coordination.store import Store
+from licorne_tools.kube.processes import until_stopped
 from support.coordination.backends import LONG
 from support.patience import PATIENCE
 from support.peers.tls import FILES
@@ -40,11 +41,6 @@ TLS_FLAGS = (
 )
 
 _prefixes = count()
-
-
-def state_of(task: Path) -> str:
-    """The state of a thread, such as ``R`` for running and ``T`` for stopped."""
-    return (task / "stat").read_text().rpartition(") ")[2][0]
 
 
 class EtcdServer:
@@ -136,8 +132,7 @@ class EtcdServer:
         """SIGSTOP: connections stay open, and no request is answered once all threads are stopped."""
         self._send(signal.SIGSTOP)
         assert self._process is not None
-        while any(state_of(task) != "T" for task in Path(f"/proc/{self._process.pid}/task").iterdir()):
-            time.sleep(0.01)
+        until_stopped(self._process.pid)
 
     def resume(self) -> None:
         """SIGCONT."""

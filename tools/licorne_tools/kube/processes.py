@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -106,10 +107,12 @@ class Processes:
             await process.wait()
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a program: SIGSTOP pauses it, SIGCONT resumes it."""
+        """Send a signal to a program: SIGSTOP pauses it, which is awaited, and SIGCONT resumes it."""
         process = self._programs[name].process
         assert process is not None
         process.send_signal(number)
+        if number == signal.SIGSTOP:
+            until_stopped(process.pid)
 
     def runs(self, name: str) -> bool:
         """True if a program of that name runs."""
@@ -155,3 +158,16 @@ class Processes:
         """End all programs."""
         for name in reversed(self._programs):
             await self.stop(name)
+
+
+def until_stopped(pid: int) -> None:
+    """Return once all threads of a process have stopped after SIGSTOP: until then they answer requests."""
+    while any(_state_of(task) not in "TXZ" for task in Path(f"/proc/{pid}/task").iterdir()):
+        time.sleep(POLL_SECONDS / 10)
+
+
+def _state_of(task: Path) -> str:
+    """The state of a thread, such as ``R`` for running and ``T`` for stopped; X if it has just ended."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (task / "stat").read_text().rpartition(") ")[2][0]
+    return "X"
