@@ -1,5 +1,6 @@
 """The node order `auto` packs only while asks lack a node (spec § 7.5)."""
 
+from collections import Counter
 from itertools import count as numbers
 
 import pytest
@@ -109,6 +110,16 @@ def test_asks_that_arrive_together_are_spread(name: str, size: int, count: int) 
     core.do(asks(ask("first", "k", vcore=1)))
     core.do(asks(*(ask(name, f"k{number}", vcore=size) for number in range(count))))
     assert core.partition.nodes.order.packs is None
+
+
+def test_two_shapes_fill_all_nodes_together() -> None:
+    """Fair queues with asks for 1 core and 4 of memory, and for 3 and 1, fill nodes of 9 and 18."""
+    core = Driver()
+    core.do(register(config("[{name: a}, {name: b}]")), apps(app("a", "root.a"), app("b", "root.b")))
+    some = [ask("a", f"a{number}", vcore=1, memory=4) for number in range(60)]
+    core.do(asks(*some, *(ask("b", f"b{number}", vcore=3, memory=1) for number in range(60))))
+    made = placed(core.do(nodes(*(node(f"n{number}", vcore=9, memory=18) for number in range(10)))))
+    assert Counter(name for name, _, _ in made) == {"a": 30, "b": 20}
 
 
 def test_withdrawn_asks_are_no_reason_to_pack() -> None:
