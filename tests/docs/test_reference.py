@@ -190,7 +190,7 @@ def test_a_default_equals_a_missing_value(title: str, path: str, key: Key) -> No
 @pytest.mark.parametrize("key", properties.PROPERTIES.values(), ids=lambda key: str(key.name))
 def test_properties_have_the_listed_values(key: Key) -> None:
     """Words of a property are accepted; its default, and an invalid value, change nothing."""
-    warnings: list[str] = []
+    warnings: list[tuple[str, str]] = []
     for word in key.choices:
         properties.settings_of({key.name: word}, warnings)
     if key.default:
@@ -198,7 +198,7 @@ def test_properties_have_the_listed_values(key: Key) -> None:
         assert said == properties.settings_of({})
     assert not warnings
     properties.settings_of({key.name: "!"}, warnings)
-    assert warnings[0].rpartition("taken as ")[2] in ({key.default} if key.default else {"0s", "none"})
+    assert warnings[0][1].rpartition("taken as ")[2] in ({key.default} if key.default else {"0s", "none"})
 
 
 @pytest.mark.parametrize("key", extra.EXTRA.values(), ids=lambda key: str(key.name))

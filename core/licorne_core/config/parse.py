@@ -274,10 +274,10 @@ def _properties(cursor: Cursor) -> tuple[dict[str, str], QueueSettings]:
         hint = report.hint(key, PROPERTIES)
         if hint:
             report.warn(f"property {shown(key)} means nothing{hint}", f"{path}.{key}")
-    warnings: list[str] = []
-    settings = settings_of(properties, warnings)
-    for warning in warnings:
-        cursor.warn(warning)
+    doubts: list[tuple[str, str]] = []
+    settings = settings_of(properties, doubts)
+    for key, text in doubts:
+        report.warn(text, f"{path}.{key}")
     return properties, settings
 
 

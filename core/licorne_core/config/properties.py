@@ -200,14 +200,14 @@ def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[
 
 
 def idle_properties(partition: PartitionConfig) -> Iterator[str]:
-    """Notes on properties without an effect, because they need another property or switch that is not set."""
-    queues, given, settings = [partition.root], set[str](), list[QueueSettings]()
+    """Notes on properties without an effect: they need another property or switch, or count only at root."""
+    queues, below, settings = [partition.root], set[str](), list[QueueSettings]()
     for queue in queues:
         queues += queue.queues
-        given.update(queue.properties)
+        below.update(queue.properties if queue is not partition.root else ())
         settings.append(queue.settings)
         if queue.child_template is not None:
-            given.update(queue.child_template.properties)
+            below.update(queue.child_template.properties)
             settings.append(settings_of(queue.child_template.properties))
     switched = {name for name, is_on in partition.switches.items() if is_on}
     for each in OF_FEATURES:
@@ -215,17 +215,19 @@ def idle_properties(partition: PartitionConfig) -> Iterator[str]:
         if any(one.of(each.setting) for one in settings[: 1 if each.key.where == "root" else None]):
             switched.add(each.key.name)
     for each in OF_FEATURES:
-        if each.needs and each.key.name in given and each.needs not in switched:
-            yield f"{each.key.name} has no effect without {each.needs}"
+        name, is_below = each.key.name, each.key.name in below
+        if each.key.where == "root" and is_below:
+            yield f"{name} has no effect below root"
+        if each.needs and (is_below or name in partition.root.properties) and each.needs not in switched:
+            yield f"{name} has no effect without {each.needs}"
 
 
-def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None) -> QueueSettings:
+def settings_of(properties: Mapping[str, str], doubts: list[tuple[str, str]] | None = None) -> QueueSettings:
     """Settings from the merged properties.
 
-    A bad value counts as not given and is never an error; a warning about it is added to `warnings`
-    if that is given.
+    A bad value counts as not given and is never an error; its key and a warning are added to `doubts`.
     """
-    doubts: list[str] = []
+    doubts = [] if doubts is None else doubts
     found = _read(properties, doubts)
     given = [
         (name, value)
@@ -235,13 +237,11 @@ def settings_of(properties: Mapping[str, str], warnings: list[str] | None = None
     given += [(each.setting, some) for each in _FAMILIES if (some := _members(each, properties, doubts))]
     if given:
         found["extended"] = tuple(given)
-    if warnings is not None:
-        warnings += doubts
     return QueueSettings(**found) if found else _STANDARD
 
 
-def _read(properties: Mapping[str, str], doubts: list[str]) -> dict[str, Any]:
-    """The settings of the properties; an invalid value gives no setting, and a text in `doubts`."""
+def _read(properties: Mapping[str, str], doubts: list[tuple[str, str]]) -> dict[str, Any]:
+    """The settings of the properties; an invalid value gives no setting, and one of `doubts`."""
     found: dict[str, Any] = {}
     for key, setting, form, *_ in _IN_PLACE:
         text = properties.get(key.name)
@@ -250,11 +250,11 @@ def _read(properties: Mapping[str, str], doubts: list[str]) -> dict[str, Any]:
         try:
             value = found[setting] = form.read(text)
         except UnusableError as why:
-            doubts.append(f"{key.name}: '{shown(text)}' {why}; taken as {key.default or form.nothing}")
+            doubts.append((key.name, f"'{shown(text)}' {why}; taken as {key.default or form.nothing}"))
             continue
         if form is AMOUNTS:
             meant = ((name, meant_by(name)) for name, _ in value)
-            doubts += [f"{key.name}: {not_usual(name, usual)}" for name, usual in meant if usual]
+            doubts += [(key.name, not_usual(name, usual)) for name, usual in meant if usual]
     return found
 
 
@@ -262,7 +262,7 @@ def _is_of_one_queue(key: str) -> bool:
     return key in _ALONE or any(family.name_in(key) for family in _FAMILIES_ALONE)
 
 
-def _members(family: Family, properties: Mapping[str, str], doubts: list[str]) -> tuple[Any, ...]:
+def _members(family: Family, properties: Mapping[str, str], doubts: list[tuple[str, str]]) -> tuple[Any, ...]:
     """Settings of the members of a family, in the order of their keys."""
     found = []
     for key in sorted(properties):
@@ -272,9 +272,9 @@ def _members(family: Family, properties: Mapping[str, str], doubts: list[str]) -
         try:
             found.append(family.read(name, properties[key]))
         except UnusableError as why:
-            doubts.append(f"{key}: '{shown(properties[key])}' {why}; taken as none")
+            doubts.append((key, f"'{shown(properties[key])}' {why}; taken as none"))
             continue
         usual = meant_by(name)
         if usual:
-            doubts.append(f"{key}: {not_usual(name, usual)}")
+            doubts.append((key, not_usual(name, usual)))
     return tuple(found)

@@ -34,7 +34,7 @@ def test_an_unknown_sort_policy_gives_a_warning() -> None:
     assert settings_of(queue.properties).app_sort is AppSortPolicy.FIFO
     (warning,) = config.warnings
     assert warning == (
-        "3:36: partitions[0].queues[0].properties: application.sort.policy: "
+        "3:62: partitions[0].queues[0].properties.application.sort.policy: "
         "'foo' is none of fifo, fair, stateaware, strict; taken as fifo"
     )
     with pytest.raises(ConfigError, match="taken as fifo"):
@@ -83,7 +83,7 @@ def test_only_disabled_preemption_is_inherited() -> None:
 def test_every_property_sets_its_setting() -> None:
     """Every property of a queue sets its setting."""
     assert settings_of({}) == QueueSettings()
-    warnings: list[str] = []
+    warnings: list[tuple[str, str]] = []
     settings = settings_of(
         {
             "application.sort.policy": "fair",
@@ -201,10 +201,10 @@ def test_stateaware_is_distinguished_from_fifo() -> None:
 )
 def test_an_invalid_property_gives_its_default(key: str, value: str) -> None:
     """Each invalid value gives the default, and one warning with key and value."""
-    warnings: list[str] = []
+    warnings: list[tuple[str, str]] = []
     assert settings_of({key: value}, warnings) == QueueSettings()
     (warning,) = warnings
-    assert warning.startswith(f"{key}: '{value}' is n")
+    assert ": ".join(warning).startswith(f"{key}: '{value}' is n")
 
 
 @pytest.mark.parametrize(
@@ -225,9 +225,9 @@ def test_an_invalid_property_gives_its_default(key: str, value: str) -> None:
 )
 def test_an_invalid_ageing_property_disables_ageing(text: str, why: str) -> None:
     """A warning names an invalid value of the property `ageing`, and ageing is off."""
-    warnings: list[str] = []
+    warnings: list[tuple[str, str]] = []
     assert settings_of({"ageing": text}, warnings) == QueueSettings()
-    assert warnings == [f"ageing: '{text}' {why}; taken as off"]
+    assert warnings == [("ageing", f"'{text}' {why}; taken as off")]
 
 
 @pytest.mark.parametrize(

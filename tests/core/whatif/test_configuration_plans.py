@@ -237,7 +237,7 @@ def test_listed_defaults_are_those_in_force() -> None:
     """Each listed default has the same effect in a configuration as a missing property."""
     said = {key: value for key, value in PROPERTY_DEFAULTS.items() if value not in NO_VALUES}
     assert settings_of(said) == QueueSettings()
-    unsaid: list[str] = []
+    unsaid: list[tuple[str, str]] = []
     settings_of({key: value for key, value in PROPERTY_DEFAULTS.items() if key not in said}, unsaid)
     assert len(unsaid) == len(PROPERTY_DEFAULTS) - len(said)
 

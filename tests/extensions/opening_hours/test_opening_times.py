@@ -43,7 +43,7 @@ def test_spans_may_be_in_any_order(text: str, written: str) -> None:
 @pytest.mark.parametrize("text", ["off", "Off", "00:00-24:00", "06:00-18:00,18:00-06:00"])
 def test_a_leaf_that_is_always_open_has_no_hours(text: str) -> None:
     """The property is off by default, and a whole day is no restriction."""
-    warnings: list[str] = []
+    warnings: list[tuple[str, str]] = []
     assert settings_of({PROPERTY: text}, warnings) == QueueSettings()
     assert warnings == []
 
@@ -70,10 +70,10 @@ NO_TIME = "has a span that does not begin from 00:00 to 23:59, or end from 00:00
 )
 def test_an_invalid_value_leaves_a_leaf_open(text: str, why: str) -> None:
     """A warning names an invalid value, and the leaf is always open."""
-    warnings: list[str] = []
+    warnings: list[tuple[str, str]] = []
     assert settings_of({PROPERTY: text}, warnings) == QueueSettings()
-    (warning,) = warnings
-    assert warning.startswith(f"{PROPERTY}: '")
+    ((name, warning),) = warnings
+    assert name == PROPERTY
     assert warning.endswith(f"' {why}; taken as off")
 
 

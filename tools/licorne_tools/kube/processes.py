@@ -107,7 +107,7 @@ class Processes:
             await process.wait()
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a program: SIGSTOP pauses it, which is awaited, and SIGCONT resumes it."""
+        """Send a signal to a program. SIGCONT resumes it; after SIGSTOP it has stopped when this returns."""
         process = self._programs[name].process
         assert process is not None
         process.send_signal(number)
@@ -162,7 +162,7 @@ class Processes:
 
 def until_stopped(pid: int) -> None:
     """Return once all threads of a process have stopped after SIGSTOP: until then they answer requests."""
-    while any(_state_of(task) not in "TXZ" for task in Path(f"/proc/{pid}/task").iterdir()):
+    while any(_state_of(task) not in "TtXZ" for task in Path(f"/proc/{pid}/task").iterdir()):
         time.sleep(POLL_SECONDS / 10)
 
 
