@@ -196,6 +196,7 @@ def test_core_and_oracle_agree_in_long_worlds(part: range) -> None:
     agree(part, length=LONG)
 
 
+NODE_BY_NODE = partial(compare, tuning=Tuning(fill_work=1))
 OF_DOMAINS = partial(agree, gangs=MOSTLY, topology=True)
 OF_PREEMPTION = partial(agree, preempting=MOSTLY)
 OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, elastic=1.0)
@@ -231,15 +232,26 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
         ),
         pytest.param(OF_DOMAINS, 74_200_011, id="first placeholder after members"),
         pytest.param(
-            partial(OF_DOMAINS, play=partial(compare, tuning=Tuning(fill_work=1)), elastic=1.0),
+            partial(OF_DOMAINS, play=NODE_BY_NODE, elastic=1.0),
             74_000_253,
             id="question about a gang in a turn that ends early",
         ),
         pytest.param(
-            partial(agree, play=partial(compare, tuning=Tuning(fill_work=1))),
-            1_000_052,
-            id="search after a wait in a turn that ends early",
+            partial(agree, play=NODE_BY_NODE), 1_000_052, id="search after a wait in a turn that ends early"
         ),
+        pytest.param(
+            partial(
+                agree, play=NODE_BY_NODE, length=CROWDED, gangs=0.0, preempting=1.0, backfill=1.0, closes=True
+            ),
+            700_139,
+            id="search for a higher priority in a turn that ends early",
+        ),
+        pytest.param(
+            partial(agree, play=NODE_BY_NODE, length=GANGS, gangs=0.0, backfill=1.0, maxima=0.7),
+            9_500_038,
+            id="backfill turned on after a try of one ask of two",
+        ),
+        pytest.param(OF_DOMAINS, 770_035, id="too many kinds of members for a full search"),
     ],
 )
 def test_core_and_oracle_agree_in_rare_worlds(decides: Callable[..., None], seed: int) -> None:

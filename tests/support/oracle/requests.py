@@ -256,7 +256,7 @@ def follow_backfill(partition: PartitionOracle, before: str, now: float) -> None
         return
     partition.last_runs.clear()
     for app in partition.apps.values():
-        for ask in list(app.asks.values()):
+        for ask in sorted(app.asks.values(), key=lambda ask: ask.place):
             ask.runs = ask.declared if after != "off" else inf
             replace_ask(partition, app, ask, ask.size, now)
 

@@ -39,6 +39,8 @@ from support.oracle.order import Look, node_key
 from support.oracle.terms import NO_ANSWER
 
 MOST_KINDS = 16
+FEW_KINDS = 4
+"""Number of kinds up to which the core completes its search in the few nodes of a world."""
 
 
 class Terms(NamedTuple):
@@ -216,7 +218,8 @@ def whole_for(
     """The attributes whose groups of nodes are to be emptied for a waiting gang with terms.
 
     They are those of the narrowest level with a domain that would hold the gang if all schedulable nodes were
-    empty, and those of its slices. None if no level has one: packing cannot help the gang.
+    empty, and those of its slices. None if no level has one: packing cannot help the gang. The core's search
+    has bounded steps and may end early; for many kinds any level counts that would hold each kind alone.
     """
     levels, terms = levels_of(properties), app.terms or Terms()
     depth, slice_depth = depth_of(levels, terms.level), depth_of(levels, terms.slice_level)
@@ -224,6 +227,8 @@ def whole_for(
     if not kinds or len(kinds) > MOST_KINDS or min(depth, slice_depth) < 0:
         return None
     members = [one for one in app.allocations.values() if _is_of_gang(app, one.ask)]
+    parts = [kinds] if len(kinds) <= FEW_KINDS else [[kind] for kind in kinds]
+    found: list[tuple[str, ...]] = []
     for level in range(depth, (depth if terms.required else 0) - 1, -1):
         held = {domain_of(levels, nodes[one.node_id], level) for one in members} - {None} if level else set()
         inside: dict[Domain | None, list[NodeRecord]] = {}
@@ -231,9 +236,14 @@ def whole_for(
             inside.setdefault(domain_of(levels, node, level), []).append(node)
         inside.pop(None, None)
         tried = [there for domain, there in inside.items() if domain in held or not held]
-        if any(_would_hold(there, kinds, terms.size, levels, slice_depth) for there in tried):
-            return [tuple(levels[:down]) for down in (level, slice_depth) if down]
-    return None
+        if any(
+            all(_would_hold(there, part, terms.size, levels, slice_depth) for part in parts)
+            for there in tried
+        ):
+            found += [tuple(levels[:down]) for down in (level, slice_depth) if down]
+            if len(parts) == 1:
+                return found
+    return found or None
 
 
 def _would_hold(

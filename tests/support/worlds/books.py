@@ -17,10 +17,12 @@ from licorne_core.partitions.partition import Partition
 from licorne_core.standard.preemption.decisions import Proposal
 from licorne_core.standard.preemption.requests import preemption_request_of
 from licorne_core.standard.reservations.extension import review_of
+from licorne_core.values.ids import AppId
 from licorne_core.views.explain import applications_ahead
 from support.oracle import PartitionOracle
 from support.oracle.backfill import holders, is_open_at, runtime_for_order
 from support.oracle.books import AppRecord, Kind
+from support.oracle.deciding import Search
 from support.oracle.gangs import task_groups
 from support.oracle.held import exceeds
 from support.oracle.order import Look, apps_in_order
@@ -148,6 +150,15 @@ def pauses(app: Application) -> dict[Kind, float]:
         for kind, wants in wanted.items()
         if wants is not None and (wants.paused_until > 0 or wants.waits_for is not None)
     }
+
+
+def paused_by(partition: Partition, search: Search) -> float | None:
+    """The end of the pause, or wait, after a search in vain that was for this priority too; None without."""
+    for group in partition.applications[AppId(search.app_id)].groups.values():
+        wants = preemption_request_of(group)
+        if wants is not None and kind_of(group) == search.kind and wants.searched_priority >= search.priority:
+            return wants.paused_until if wants.waits_for is None else wants.waits_until
+    return None
 
 
 def unseen(partition: Partition, now: float) -> tuple[Keys, Keys, Keys]:

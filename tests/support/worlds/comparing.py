@@ -49,6 +49,7 @@ from support.worlds.books import (
     kind_of,
     order_of_core,
     order_of_oracle,
+    paused_by,
     pauses,
     unseen,
     unseen_by_oracle,
@@ -293,12 +294,8 @@ class _Pair:
 
     def _searches(self, core: Partition, outcome: Outcome) -> list[Search]:
         """The failed searches of a core that ended its turn early."""
-        return [
-            one
-            for one in outcome.searches
-            for ends in [pauses(core.applications[AppId(one.app_id)])]
-            if one.in_vain and ends.get(one.kind) == self.driver.now + SEARCH_INTERVAL
-        ]
+        end = self.driver.now + SEARCH_INTERVAL
+        return [one for one in outcome.searches if one.in_vain and paused_by(core, one) == end]
 
     def _compare_books(self, names: list[PartitionName]) -> None:
         """Check that both have the same state."""

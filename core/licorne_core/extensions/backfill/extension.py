@@ -15,7 +15,7 @@ from licorne_core.extensions.backfill.shadows import Shadows
 from licorne_core.extensions.backfill.start_search import StartSearch
 from licorne_core.handlers.allocations import replace_ask
 from licorne_core.model.apps.application import Application
-from licorne_core.model.apps.requests import Request, ran
+from licorne_core.model.apps.requests import Request, place_of, ran
 from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.partitions.partition import Partition
@@ -23,6 +23,7 @@ from licorne_core.points import Extension
 from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.asks import Ask
 from licorne_core.values.ids import AppId
+from licorne_core.values.slices import put_in_order
 from licorne_core.views.audit.rules import require
 
 
@@ -76,7 +77,7 @@ class PartitionStarts(Extension):
         for app in applications:
             self._mark(app)
         for app in applications:
-            for request in list(app.pending()):
+            for request in (yield from put_in_order(list(app.pending()), place_of)):
                 ask = with_runtime(app, request.ask, self.ends.classes, backfills=mode is not Backfill.OFF)
                 replace_ask(partition, app, request, ask, now)
                 yield 1
