@@ -251,6 +251,11 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
             9_500_038,
             id="backfill turned on after a try of one ask of two",
         ),
+        pytest.param(
+            partial(agree, length=GANGS, gangs=0.6, backfill=1.0),
+            46_300_409,
+            id="overdue start that gave way",
+        ),
         pytest.param(OF_DOMAINS, 770_035, id="too many kinds of members for a full search"),
     ],
 )

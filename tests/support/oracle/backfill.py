@@ -49,12 +49,13 @@ Name = tuple[str, str]
 class ShadowRecord:
     """The planned start of an ask on a node, first published as number `serial`. Times are in Unix seconds.
 
-    `going` are bookings that, when it was `planned`, were expected to end by the start. `ended` are bookings
-    charged to its maxima whose expected, undeclared end was by the start. `looked` is the time of the last
-    plan or search for an earlier start; -inf if something has ended since. `late` is its delay together with
-    others since it was planned. `beside` are the other starts known to it. `behind` are the maxima under
-    which the ask did not fit at the first publication, as far as they still count. With `waits` the leaf was
-    closed at some time until the start; such a start counts by itself, behind no maximum.
+    `going` are bookings that, when it was `planned`, were expected to end by the start. `ended` are
+    bookings charged to its maxima whose expected, undeclared end was by the start. `looked` is the time of
+    the last plan or search for an earlier start; -inf if something has ended since. `late` is its delay
+    together with others since it was planned. At the start `timed` it became overdue, once. `beside` are
+    the other starts known to it. `behind` are the maxima under which the ask did not fit at the first
+    publication, as far as they still count. With `waits` the leaf was closed at some time until the start;
+    such a start counts by itself, behind no maximum.
     """
 
     node_id: str
@@ -66,6 +67,7 @@ class ShadowRecord:
     looked: float = 0.0
     stale: bool = False
     overdue: bool = False
+    timed: float = inf
     late: float = 0.0
     ended: set[Name] = field(default_factory=set)
     beside: set[tuple[int, float]] = field(default_factory=set)

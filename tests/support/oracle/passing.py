@@ -129,8 +129,8 @@ def pass_time(partition: PartitionOracle, now: float, *, on_hold: bool) -> list[
         if ask.reservation and ask.reservation.since + RESERVATION_SECONDS <= now:
             ask.end_reservation()
     for _, _, shadow in holders(partition.apps):
-        shadow.overdue = shadow.overdue or shadow.start + GRACE <= now
-        shadow.stale = shadow.stale or shadow.overdue
+        if shadow.start + GRACE <= now and shadow.timed != shadow.start:
+            shadow.timed, shadow.stale, shadow.overdue = shadow.start, True, True
     for app in partition.apps.values():
         if app.backs_off_until <= now:
             app.backs_off_until = 0.0
