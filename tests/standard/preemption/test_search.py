@@ -59,6 +59,7 @@ def _is_for_share(plans: list[VictimPlan]) -> bool:
     [
         pytest.param(500_118, True, id="a step and its whole gang"),
         pytest.param(244, False, id="node reserved for an ask of the same priority"),
+        pytest.param(943, False, id="one victim for the node and a maximum"),
     ],
 )
 def test_the_best_plans_in_rare_worlds_equal_an_exhaustive_search(seed: int, elastic: bool) -> None:

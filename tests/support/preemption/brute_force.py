@@ -476,7 +476,7 @@ class BruteForce:
         return score, BrutePlan(node.name, here, there)
 
     def _key(self, node: NodeRecord, gone: Parties) -> tuple[Any, ...]:
-        """The sort key: growth first, the fewest parties on the node, then the fewest on other nodes.
+        """The sort key: growth first, the fewest parties, and of them the fewest on the node.
 
         By cost, the smallest loss and then the fewest victims.
         """
@@ -484,17 +484,16 @@ class BruteForce:
         here = [place[one] for one in gone if one.is_on(node.name)]
         there = [place[one] for one in gone if not one.is_on(node.name)]
         grows = all(one.step for one in gone)
-        cheapest: tuple[Any, ...] = ()
-        if self.rules.by_cost and not grows:
-            order = sorted((not one.is_on(node.name), place[one]) for one in gone)
-            cheapest = (self.rules.price(gone), len(members_of(gone)), order)
+        order = sorted((not one.is_on(node.name), place[one]) for one in gone)
+        by_cost = self.rules.by_cost and not grows
+        cheapest = (self.rules.price(gone), len(members_of(gone)), order) if by_cost else ()
         return (
             not grows,
             any(not one.opted_in for one in gone),
             any(one.originator for one in gone),
             cheapest,
+            len(gone),
             len(here),
             here,
-            len(there),
             there,
         )

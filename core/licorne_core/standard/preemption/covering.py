@@ -182,6 +182,11 @@ class OtherNodes:
             )
         return self._largest
 
+    def fewest(self, missing: Vector) -> int:
+        """Lower bound on the number of candidates that cover the shortage."""
+        pairs = zip(missing, self.largest, strict=True)
+        return max([-(-need // most) for need, most in pairs if need and most], default=0)
+
     def all_but(self, node: Node) -> Iterator[Candidate]:
         """Candidates on other nodes, in order of rank."""
         index = 0

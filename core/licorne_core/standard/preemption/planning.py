@@ -94,6 +94,12 @@ SHARES = 10
 MOST_COMPARED = 64
 """Maximum number of nodes compared by cost, and of candidates on other nodes for each of them."""
 
+NEVER = 1 << 30
+"""Number of victims that stands for "no number suffices"."""
+
+MOST_SETS = 32
+"""Maximum number of sufficient sets on a node that are combined with victims on other nodes."""
+
 GREEDY_STEPS = 20_000
 """Additional steps for greedy attempts, after the steps of the search are used up."""
 
@@ -230,11 +236,11 @@ class Planning:
         return self._greedily(node, short)
 
     def _on_host(self, node: Node, short: Vector) -> Chosen | None:
-        """Victims for a node: the first success by kind, then by victims on the node, then on other nodes."""
+        """Victims for a node: first by kind, then the fewest, and of equal numbers the fewest on it."""
         regular, by_cost = ONLY_GROWTH if self._growth else REGULAR, self._candidates.by_cost
         if not (any(short) or by_cost):
             there = self._other_nodes.cached_first(node, regular, self._beyond)
-            if there is not None:
+            if there is not None and len(there) <= self._least():
                 return (), there
         here = self._candidates.on_node(node)
         if not here and any(short):
@@ -281,30 +287,38 @@ class Planning:
         return None
 
     def _of_kinds(self, here: list[Candidate], node: Node, kinds: Kinds, short: Vector) -> Chosen | None:
-        others = self._other_nodes
-        other_nodes: tuple[Candidate, ...] = ()
+        others, all_beyond = self._other_nodes, self._beyond
+        # The best sets so far, the last one best of all; its number of candidates; number of sets to compare.
+        best: list[Chosen] = []
+        number, left = NEVER, MOST_SETS
 
         def completed(chosen: Sequence[Candidate]) -> bool:
-            """True if these and victims on other nodes bring the queues below their maxima."""
-            nonlocal other_nodes
-            beyond = self._beyond
+            """True if no further set on the node can be part of fewer victims, or none is compared."""
+            nonlocal number, left
+            beyond, left = all_beyond, left - 1
             for candidate in chosen:
                 beyond = less(beyond, candidate.total)
             found: tuple[Candidate, ...] | None = ()
             if any(beyond):
-                if chosen:
+                if len(chosen) + others.fewest(beyond) >= number:
+                    found = None
+                elif chosen:
                     found = others.first(beyond, node, kinds)
                 else:
                     found = others.cached_first(node, kinds, beyond)
-            other_nodes = found or ()
-            return found is not None
+            if found is not None and len(chosen) + len(found) < number:
+                best.append(([*chosen], found))
+                number = len(chosen) + len(found)
+            if left <= 0 and best:
+                return True
+            return number <= len(chosen) or number <= others.fewest(all_beyond)
 
         needed = short
-        if not covers(short, self._beyond):
+        if not covers(short, all_beyond):
             # The node has to free the amounts that other nodes cannot.
-            needed = tuple(map(max, short, less(self._beyond, others.most)))
-        on_node = sets_of(here, len(short), self._what_if, completed).first(needed)
-        return None if on_node is None else (on_node, other_nodes)
+            needed = tuple(map(max, short, less(all_beyond, others.most)))
+        sets_of(here, len(short), self._what_if, completed).first(needed)
+        return best[-1] if best else None
 
     def _greedily(self, node: Node, short: Vector) -> Chosen | None:
         missing = all_missing = short + self._beyond

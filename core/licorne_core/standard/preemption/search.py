@@ -2,9 +2,9 @@
 
 1. Law 4: the ask's queue has to stay within its guarantee or fair share. The ask's fence is found (law 7).
 2. Nodes that could be reserved for the ask. An ask that fits without victims waits.
-3. For each node, the smallest set of victims on the node that makes room: regular ones before
-   originators, originators before victims that opted out. It is combined with the smallest set on other nodes
-   that brings the ask's queues below their maxima. All laws hold after each victim.
+3. For each node, the fewest victims: regular ones before originators, originators before victims that opted
+   out. Those on the node make room, those on other nodes bring the ask's queues below their maxima. Of equal
+   numbers, the fewest are on the node. All laws hold after each victim.
 4. The plans are sorted by kind of victims, number of victims, and node id. The best are first.
 
 Most searches examine a few nodes only. The first nodes are tried by id, as most searches end there.

@@ -16,7 +16,7 @@ from licorne_core.model.nodes.node import Node
 from licorne_core.model.queues.queue import Queue
 from licorne_core.standard.preemption.candidates import Candidates
 from licorne_core.standard.preemption.hosts import AskHosts
-from licorne_core.standard.preemption.planning import VictimPlan
+from licorne_core.standard.preemption.planning import NEVER, VictimPlan
 from licorne_core.standard.preemption.units import Units
 from licorne_core.standard.preemption.victim_counts import VictimCounts
 from licorne_core.standard.preemption.victims import (
@@ -49,9 +49,6 @@ STEPS: Final = 2_000
 
 MOST_ELSEWHERE: Final = 64
 """Maximum number of candidates whose nodes are compared as well if a queue exceeds its maximum."""
-
-NEVER: Final = 1 << 30
-"""Number of victims that stands for "no number suffices"."""
 
 Least = tuple[int, ...]
 """Lower bounds on victims by number of asks, from 0; NEVER if there is no room for that number."""
