@@ -92,7 +92,7 @@ class Runtimes:
         """The runtime of an ask in seconds: the declared or else the learnt runtime; None if unknown."""
         declared = app.declared_runtime(ask) if RUNTIME in ask.tags or RUNTIME in app.tags else None
         if declared is not None:
-            return declared, _DECLARED
+            return float(declared), _DECLARED
         runs = self._runs.get((app.queue_path, ask.ask_class.items))
         if runs is None or runs.expected is None:
             return None, _UNKNOWN

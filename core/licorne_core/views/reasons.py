@@ -222,13 +222,13 @@ def _add_those_at_nodes(
         fits = False
         for node in looked_at:
             spent += 1
+            if not spent % NODES_STEP:
+                yield
             refusal = node.refusal(ask_class, holder=claim)
             if refusal is None:
                 fits = True
                 break
             causes[refusal] += 1
-            if not spent % NODES_STEP:
-                yield
         looks += len(looked_at)
         is_whole = required is not None or len(looked_at) == len(nodes)
         short = _NODES if partition.claims.reasons.isdisjoint(causes) else _BEHIND
