@@ -23,6 +23,9 @@ Most = Callable[[int, int, Sequence[int]], int]
 Beside = Callable[[Node, Sequence[AskClass], int, Sequence[int]], int]
 """Number of asks of a class for which a node has room in addition to the given numbers of earlier classes."""
 
+Free = Callable[[Node], Mapping[str, int]]
+"""Amounts that a node has at most for asks of all classes together."""
+
 MembersOnNode = tuple[AskGroup, Node, int]
 """A number of members of a group on one node."""
 

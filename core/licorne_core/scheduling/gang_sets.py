@@ -16,10 +16,11 @@ from licorne_core.model.apps.application import Application
 from licorne_core.model.claims import MemberRoom
 from licorne_core.model.nodes.book import NodeBook, Packing
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.gang_packing import Beside, PackingEffort, on_nodes
+from licorne_core.scheduling.gang_packing import Beside, Free, PackingEffort, on_nodes
 from licorne_core.scheduling.gang_slots import Slots
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import AppId
+from licorne_core.values.resources import charge
 
 STEPS = 20_000
 """Maximum number of steps of a search, in addition to one for each room and kind of each packing tried."""
@@ -51,13 +52,16 @@ Key = tuple[str, ...]
 class SetSearch(ABC):
     """One search for nodes for the kinds of one gang."""
 
-    def __init__(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> None:
+    def __init__(
+        self, kinds: Sequence[MemberKind], beside: Beside, free: Free, effort: PackingEffort
+    ) -> None:
         """Start a search; `effort` may be shared with other searches."""
         self.kinds = kinds
         self.effort = effort
         self.rank: Callable[[Node], Any] = rank_of
         """Rank by which members take the nodes of a set, the lowest first."""
         self._beside = beside
+        self._free = free
 
     @abstractmethod
     def find(self) -> Picks | None:
@@ -87,6 +91,8 @@ class SetSearch(ABC):
             nodes = [node for node in there if node in known]
         else:
             nodes = [node for node in there if any(node in known for known in tables)]
+        if len(tables) > 1 and not self.may_hold(nodes, counts):
+            return None
         nodes.sort(key=self.rank)
         self.effort.left += len(nodes) * len(present)
         classes = [self.kinds[number].ask_class for number in present]
@@ -95,6 +101,22 @@ class SetSearch(ABC):
             return None
         places = ((divmod(place, len(present)), pick) for place, pick in enumerate(picks) if pick)
         return [(present[kind], nodes[room], pick) for (room, kind), pick in places]
+
+    def may_hold(self, nodes: Collection[Node], counts: Sequence[int]) -> bool:
+        """False if `counts` members of each kind need more than the nodes together have."""
+        free = self._free
+        needed: dict[str, int] = {}
+        for kind, count in zip(self.kinds, counts, strict=True):
+            charge(needed, tuple([(name, value * count) for name, value in kind.ask_class.items]))
+        for name, value in needed.items():
+            left = value
+            for node in nodes:
+                if left <= 0:
+                    break
+                left -= max(0, free(node).get(name, 0))
+            if left > 0:
+                return False
+        return True
 
 
 class NodeSets(ABC):
@@ -130,7 +152,9 @@ class NodeSets(ABC):
         """Empty slots, to be filled for a search."""
 
     @abstractmethod
-    def search(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> SetSearch:
+    def search(
+        self, kinds: Sequence[MemberKind], beside: Beside, free: Free, effort: PackingEffort
+    ) -> SetSearch:
         """A search in the sets, for kinds with slots of `no_slots`."""
 
 
@@ -158,18 +182,20 @@ class AllNodes(NodeSets):
         """Empty slots, to be filled for a search."""
         return Slots()
 
-    def search(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> SetSearch:
+    def search(
+        self, kinds: Sequence[MemberKind], beside: Beside, free: Free, effort: PackingEffort
+    ) -> SetSearch:
         """A search on all nodes."""
-        return _AllSearch(self, kinds, beside, effort)
+        return _AllSearch(self, kinds, beside, free, effort)
 
 
 class _AllSearch(SetSearch):
     """A search on all nodes."""
 
     def __init__(
-        self, sets: AllNodes, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort
+        self, sets: AllNodes, kinds: Sequence[MemberKind], beside: Beside, free: Free, effort: PackingEffort
     ) -> None:
-        super().__init__(kinds, beside, effort)
+        super().__init__(kinds, beside, free, effort)
         self._sets = sets
 
     def find(self) -> Picks | None:

@@ -7,6 +7,7 @@ single nodes. For a gang that is larger than each set that it may use, the order
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import islice
+from operator import attrgetter
 from typing import Final
 
 from licorne_core.messages.together import TogetherCheck
@@ -38,7 +39,8 @@ def search_in(
         ]
     finally:
         owner.work += tables.work - before
-    return sets.search(kinds, beside, PackingEffort(STEPS))
+    free = attrgetter("capacity" if beside is beside_if_empty else "available")
+    return sets.search(kinds, beside, free, PackingEffort(STEPS))
 
 
 class GangSizes(Search):

@@ -23,6 +23,7 @@ from licorne_core.standard.predicates.owed import MAX_ASSUMED_IN_SILENCE
 from licorne_core.standard.predicates.results import RETRY_TIME
 from licorne_core.values.errors import InvariantBroken
 from licorne_core.values.ids import AppId, NodeId, RmId
+from licorne_core.values.tags import RUNTIME
 from licorne_core.views.audit.invariants import check_partition
 from support.core.builders import (
     app,
@@ -375,6 +376,27 @@ def test_only_domains_that_would_hold_a_gang_are_packed(
     told = [check.message() for check in driver.explain("job", "p0").checks if not check.passed]
     larger = [text for text in told if text.startswith("it is larger than ")]
     assert larger == ([] if said is None else [f"it is larger than {said} if empty"])
+
+
+@pytest.mark.parametrize("mode", ["off", "easy"])
+@pytest.mark.parametrize("terms", ["required=rack", "required=rack slices"])
+def test_a_gang_that_needs_more_than_every_domain_costs_little(terms: str, mode: str) -> None:
+    """A rack has slots for each kind of members alone, and too few amounts for all: no packing is tried."""
+    driver = cluster(a=[4] * 30, b=[4] * 10)
+    driver.do(reload(CONFIG.replace("levels: rack", f"levels: rack, backfill: {mode}")))
+    tags = {"licorne/topology": "required=rack", RUNTIME: "600"}
+    if terms.endswith("slices"):
+        tags["licorne/slice"] = "size=20,level=rack"
+    sizes = [1] * 60 + [2] * 40
+    members = [
+        ask("job", f"p{number}", placeholder=True, group=f"g{size}", gpu=1, memory=size)
+        for number, size in enumerate(sizes)
+    ]
+    driver.do(apps(app("job", "root.a", gang={"gpu": 100}, tags=tags)), asks(*members))
+    told = [check.message() for check in driver.explain("job", "p0").checks if not check.passed]
+    assert "it is larger than every rack: a, the best of 2, does not hold its members if empty" in told
+    gangs, claims = driver.partition.cycle.gangs, driver.partition.check_context.claims
+    assert gangs.work + gangs.sizes.work + claims.work < 10 * len(members)
 
 
 def test_a_reload_of_the_levels_changes_the_explanation_of_a_gang() -> None:

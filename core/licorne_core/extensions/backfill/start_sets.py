@@ -358,13 +358,16 @@ class SetStarts:
                 table.put(node, number)
         by_class = {ask_class: table.slots for ask_class, table in zip(classes, tables, strict=True)}
 
+        def free_on(node: Node) -> dict[str, int]:
+            if node not in frees:
+                frees[node] = rooms[node].free_at(time) if node in rooms else {}
+            return frees[node]
+
         def beside(node: Node, some: Sequence[AskClass], kind: int, picks: Sequence[int]) -> int:
             slots = by_class[some[kind]].get(node, 0)
             if not slots or not any(picks):
                 return slots
-            if node not in frees:
-                frees[node] = self._rooms[node].free_at(time)
-            free = dict(frees[node])
+            free = dict(free_on(node))
             for ask_class, pick in zip(some, picks, strict=False):
                 charge(free, tuple((name, -value * pick) for name, value in ask_class.items))
             return times(some[kind].items, free)
@@ -373,7 +376,7 @@ class SetStarts:
             MemberKind(ask_class, count, table)
             for ask_class, count, table in zip(classes, self._members, tables, strict=True)
         ]
-        search = sets.search(kinds, beside, effort)
+        search = sets.search(kinds, beside, free_on, effort)
         if not is_filled:
             search.rank = lambda node: (rooms[node].last_order(time), rank_of(node))
         return search

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from licorne_core.extensions.topology.domains import Domain, Domains, DomainSlots, Path
 from licorne_core.messages.together import TogetherCheck
-from licorne_core.scheduling.gang_packing import Beside, PackingEffort, pack
+from licorne_core.scheduling.gang_packing import Beside, Free, PackingEffort, pack
 from licorne_core.scheduling.gang_sets import (
     Bundle,
     MemberKind,
@@ -60,10 +60,10 @@ class DomainSearch(SetSearch):
     """One search for a domain for the kinds of one gang."""
 
     def __init__(
-        self, inside: Inside, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort
+        self, inside: Inside, kinds: Sequence[MemberKind], beside: Beside, free: Free, effort: PackingEffort
     ) -> None:
         """Prepare a search."""
-        super().__init__(kinds, beside, effort)
+        super().__init__(kinds, beside, free, effort)
         self._inside = inside
         self._domains = inside.domains
         self._slots: list[DomainSlots] = []
@@ -183,6 +183,9 @@ class DomainSearch(SetSearch):
     def _in_domain(self, domain: Domain) -> Picks | None:
         if not self._slices:
             return self._on_nodes(domain, [kind.members for kind in self.kinds])
+        depth, path = domain
+        if not self.may_hold(self._domains.nodes[depth][path], [kind.members for kind in self.kinds]):
+            return None
         rooms = [(sum(self._slots_in(room)), room) for room in self._rooms(domain)]
         rooms.sort()
         inside = [room for slots, room in rooms if slots]

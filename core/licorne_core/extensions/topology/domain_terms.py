@@ -11,7 +11,7 @@ from licorne_core.model.apps.gang import Gang
 from licorne_core.model.claims import MemberRoom
 from licorne_core.model.nodes.book import NodeBook
 from licorne_core.model.nodes.node import Node
-from licorne_core.scheduling.gang_packing import Beside, PackingEffort
+from licorne_core.scheduling.gang_packing import Beside, Free, PackingEffort
 from licorne_core.scheduling.gang_sets import Bundle, MemberKind, NodeSets, NodeTerms, SetSearch, no_place
 from licorne_core.scheduling.gang_slots import Slots
 from licorne_core.values.errors import Refusal, Rejected, shown
@@ -155,6 +155,8 @@ class DomainSets(NodeSets):
         """An empty table of slots on nodes and in domains."""
         return DomainSlots(self._domains)
 
-    def search(self, kinds: Sequence[MemberKind], beside: Beside, effort: PackingEffort) -> SetSearch:
+    def search(
+        self, kinds: Sequence[MemberKind], beside: Beside, free: Free, effort: PackingEffort
+    ) -> SetSearch:
         """A search from the level of the gang's constraints up to the last level that they allow."""
-        return DomainSearch(self._inside, kinds, beside, effort)
+        return DomainSearch(self._inside, kinds, beside, free, effort)
