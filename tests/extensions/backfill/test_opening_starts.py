@@ -81,6 +81,47 @@ def test_a_closed_leaf_takes_no_start_from_an_open_one() -> None:
     assert starts(driver) == {"night": OPENS, "more": 60.0}
 
 
+def test_a_start_takes_none_from_closed_leaves_once_its_own_is_open() -> None:
+    """It then counts among those of open leaves, on time or late, as soon as there is a place for it."""
+    driver = world(4, 4)
+    driver.do(asks(job("day", "runs", 4, 810), job("day", "long", 4, 3000)), asks(job("late", "one", 4, 850)))
+    driver.do(asks(job("day", "next", 4, 850)), asks(job("night", "x", 4, 850)))
+    assert starts(driver) == {"one": 810.0, "next": 1660.0}
+    at(driver, 816.0)
+    assert starts(driver) == {"one": 820.0, "next": 1670.0}
+    driver.do(releases(release("day", "next")))
+    assert starts(driver) == {"one": 820.0, "x": 29_600.0}
+    driver = world(4)
+    driver.do(*(asks(job(*of, 4, 2000)) for of in (("day", "runs"), ("late", "one"), ("night", "x"))))
+    at(driver, OPENS)
+    assert starts(driver) == {"one": 2000.0, "x": 29_600.0}
+
+
+def test_a_start_takes_none_from_open_leaves_once_its_own_closes_again() -> None:
+    """With other hours a leaf that was open is closed until the start, which waits again."""
+    driver = world(4, 4)
+    driver.do(
+        *(asks(job(*of)) for of in (("day", "r", 4, 3000), ("day", "s", 4, 3500), ("late", "one", 4, 300)))
+    )
+    at(driver, 801.0)
+    driver.do(reload(text(hours="14:30-16:00")), asks(job("day", "next", 4, 100)))
+    assert starts(driver) == {"one": 3000.0, "next": 3300.0}
+
+
+def test_a_start_behind_a_maximum_takes_none_from_others_once_its_leaf_is_open() -> None:
+    """Until then it waits behind none; with easy, an ask elsewhere gets the only start behind none."""
+    driver = Driver()
+    leaves = f"[{{name: p, resources: {{max: {{vcore: 4m}}}}, queues: {LEAVES % LATE}}}, {{name: other}}]"
+    driver.do(register(config(leaves, properties="{backfill: easy, reservation.max.nodes: '0'}")))
+    driver.do(nodes(node("n0", vcore=4), node("n1", vcore=4)))
+    driver.do(apps(app("late", "root.p.late"), app("day", "root.p.day"), app("other", "root.other")))
+    driver.do(asks(job("day", "runs", 4, 850)), asks(job("other", "long", 4, 5000)))
+    driver.do(asks(job("late", "night", 4, 850)))
+    at(driver, 856.0)
+    driver.do(asks(job("other", "next", 4, 900)))
+    assert starts(driver) == {"night": 860.0, "next": 1710.0}
+
+
 def test_no_start_is_planned_for_the_time_after_a_closing() -> None:
     """Room that is free only after the closing is held from the next opening; others may start before."""
     driver = world(4, hours="13:00-14:00")
@@ -94,10 +135,10 @@ def test_another_start_of_a_leaf_is_planned_once_it_opens_or_closes() -> None:
     """An ask that found no place among the starts of its kind gets one among those of the other kind."""
     driver = world(4, hours="14:00-14:10")
     driver.do(asks(job("day", "runs", 4, 1000)))
-    driver.do(asks(job("late", "one", 4, 300), job("late", "two", 4, 300)))
-    assert starts(driver) == {"one": 1000.0}
+    driver.do(asks(job("night", "one", 4, 300)), asks(job("late", "two", 4, 300)))
+    assert starts(driver) == {"one": 29_600.0}
     at(driver, OPENS)
-    assert starts(driver) == {"one": 1000.0, "two": 1300.0}
+    assert starts(driver) == {"one": 29_600.0, "two": 1000.0}
     driver = world(4, hours="13:40-13:50")
     driver.do(asks(job("day", "runs", 4, 1000)), asks(job("day", "next", 4, 300)), asks(job("late", "x", 4)))
     assert starts(driver) == {"next": 1000.0}

@@ -54,8 +54,8 @@ class ShadowRecord:
     the last plan or search for an earlier start; -inf if something has ended since. `late` is its delay
     together with others since it was planned. At the start `timed` it became overdue, once. `beside` are
     the other starts known to it. `behind` are the maxima under which the ask did not fit at the first
-    publication, as far as they still count. With `waits` the leaf was closed at some time until the start;
-    such a start counts by itself, behind no maximum.
+    publication, or when it stopped waiting, as far as they still count. With `waits` the leaf is closed at
+    some time until the start, or there is no place among the others; it counts by itself, behind no maximum.
     """
 
     node_id: str

@@ -9,9 +9,11 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from support.oracle.backfill import (
+    MOST,
     Hold,
     Lapse,
     Name,
+    ShadowRecord,
     StartQuestion,
     Unplanned,
     ask_first,
@@ -19,6 +21,7 @@ from support.oracle.backfill import (
     is_closed,
     is_full,
     is_open_at,
+    mode,
     plan,
     runtime_for_order,
     start_for,
@@ -42,6 +45,7 @@ from support.oracle.checks import (
 from support.oracle.clearing import victims_on_required_node
 from support.oracle.gangs import is_replaceable
 from support.oracle.held import behind, exceeds, is_kept, may_be_earlier
+from support.oracle.maxima import binding, is_full_behind
 from support.oracle.order import Look, apps_in_order, apps_of_leaf
 from support.oracle.pauses import Pauses
 from support.oracle.replacing import Replacement, replace_one
@@ -165,6 +169,7 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
     `looked` gets the asks for which an earlier start was searched.
     """
     for app, ask, shadow in holders(look.apps) if look.nodes else []:
+        _follow_hours(look, app, ask, shadow)
         comes = app in apps_of_leaf(look, look.queues[app.queue], newcomers=False)
         comes = comes and app.backs_off_until <= look.now and not is_replaceable(app, ask)
         comes = comes and (app.state != "Accepted" or may_start(look, app))
@@ -201,6 +206,19 @@ def _planned_pass(look: Look, looked: list[Name]) -> Decision | Hold | Lapse | S
         if found is not None and earlier:
             return Hold(app.app_id, ask.key, found)
     return None
+
+
+def _follow_hours(look: Look, app: AppRecord, ask: AskRecord, shadow: ShadowRecord) -> None:
+    """Count a start among those that wait while its leaf is closed until then, if there is a place."""
+    waits = look.queues[app.queue].closes_at(look.now) <= max(look.now, shadow.start)
+    if waits == shadow.waits:
+        return
+    behind = set() if waits else {*binding(look, app, ask, holders(look.apps))}
+    held = [one.behind for _, _, one in holders(look.apps)]
+    is_planned = any(sum(key in one for one in held) >= MOST[mode(look.queues)] for key in behind)
+    has_place = not (is_full_behind(frozenset(behind), held) if behind else is_full(look, waits=waits))
+    if has_place and not is_planned:
+        shadow.waits, shadow.behind = waits, behind
 
 
 def _reserved_pass(look: Look) -> Decision | Preemption | GiveUp | None:

@@ -8,7 +8,14 @@ from math import inf, nextafter
 from licorne_core.extensions.backfill import RESERVE_AFTER, Backfill
 from licorne_core.extensions.backfill.maxima import Holding, LeftPool, binding, exceeded
 from licorne_core.extensions.backfill.shadow_start import ShadowStart, StartPlan
-from licorne_core.extensions.backfill.shadows import Lapsed, NodesAsked, Shadows, StartQuestion
+from licorne_core.extensions.backfill.shadows import (
+    CalendarFull,
+    Lapsed,
+    NodesAsked,
+    Shadows,
+    StartQuestion,
+    is_planned,
+)
 from licorne_core.extensions.backfill.start_search import StartKind, StartSearch, total_of
 from licorne_core.extensions.backfill.unplanned import REPLAN_TIME, RETRY_TIME, Likeness, LookBudget, likeness
 from licorne_core.model.apps.application import Application, Asking
@@ -141,7 +148,7 @@ _Tried = Candidate | Together | StartPlan | Lapsed | StartQuestion
 
 
 class PlannedStarts:
-    """Tries the holders of shadow starts in one partition; changes no books."""
+    """Tries the holders of shadow starts in one partition; books nothing."""
 
     def __init__(self, context: CheckContext, budget: LookBudget, search: StartSearch) -> None:
         """Try in the partition of the context."""
@@ -160,6 +167,7 @@ class PlannedStarts:
             StillLooking: the search for another start continues in the next turn.
         """
         app = shadow.app
+        self._follow_hours(shadow, now)
         if not shadow.is_stale and shadow.exceeds_again(now):
             # Starts that were published later are planned again after it.
             shadow.is_stale = shadow.is_overdue = True
@@ -190,6 +198,23 @@ class PlannedStarts:
             return Lapsed(shadow) if plan is None else plan
         shadow.looked(now)
         return plan
+
+    def _follow_hours(self, shadow: ShadowStart, now: float) -> None:
+        """Count a start among those that wait while its leaf is closed until then, if there is a place.
+
+        An ask of another leaf may get a start in this pass.
+        """
+        shadows, context = shadow.shadows, self._context
+        is_open, until = shadows.openings.at(shadow.app.leaf, now)
+        waits = not is_open or until <= shadow.start
+        if waits == shadow.waits:
+            return
+        behind = [] if waits else binding(shadow.app, shadow.total, shadow)
+        has_place = shadows.has_room_behind(behind) if behind else shadows.has_room(waits=waits)
+        if has_place and not any(map(is_planned, behind)):
+            context.dirty.mark([*context.wakeups.blockers.of(CalendarFull), *shadow.behind])
+            shadow.waits, shadow.behind = waits, behind
+            context.dirty.settle()
 
     def _may_plan(self, shadow: ShadowStart, asking: Holding, blocker: Blocker | None, now: float) -> bool:
         """True if the end of the blocker may be foreseen; a start while the leaf is closed is stale then."""

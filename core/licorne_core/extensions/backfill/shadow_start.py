@@ -47,10 +47,11 @@ class ShadowStart(PlannedClaim):
     held: HeldAmounts
     """Amounts that are held of the quotas with a maximum."""
     behind: list[Quota]
-    """The maxima under which it did not fit at its first publication, as far as they still count; none for a
-    start that `waits`."""
+    """The maxima under which it did not fit at its first publication, or when it stopped waiting, as far as
+    they still count; none for a start that `waits`."""
     waits: bool
-    """True if, as of some plan, its leaf is closed at some time until the start: it is counted as such."""
+    """True if it is counted among the starts that wait for an opening: its leaf is closed at some time until
+    the start, or else there has been no place among the others since."""
     opens_at: float
     """The start at which its leaf is known to be open, as of the last configuration."""
     looked_at: float

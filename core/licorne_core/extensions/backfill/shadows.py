@@ -101,10 +101,11 @@ class MaximumPlanned(OfThing):
 
     def lets_through(self) -> bool:
         """True if another start may be held behind it."""
-        return not _is_planned(self.thing)
+        return not is_planned(self.thing)
 
 
-def _is_planned(quota: Quota) -> bool:
+def is_planned(quota: Quota) -> bool:
+    """True if no other start may be held behind the maximum of the quota."""
     behind = [one for one in quota.claims if isinstance(one, ShadowStart) and quota in one.behind]
     return len(behind) >= behind[0].most if behind else False
 
@@ -204,7 +205,7 @@ class Shadows:
             leaf: Queue | None = app.leaf if has_hours else None
             return self._blockers.get(CalendarFull, self if leaf is None else leaf, self, leaf)
         # A start that waits is behind no maximum.
-        full = next((quota for quota in bounded(app) if is_open and _is_planned(quota)), None)
+        full = next((quota for quota in bounded(app) if is_open and is_planned(quota)), None)
         return None if full is None else self._blockers.get(MaximumPlanned, full)
 
     def beyond(self) -> list[ShadowStart]:
