@@ -4452,7 +4452,8 @@ type WaitReason struct {
 	FirstQueues []*ReasonQueue `protobuf:"bytes,5,rep,name=first_queues,json=firstQueues,proto3" json:"first_queues,omitempty"`
 	// For NO_NODE_FITS: the number of asks by the cause that excludes most nodes, such as "full: memory",
 	// "reserved" or "refused: <reason>". For NEVER_FITS: the number of asks by both amounts, such as
-	// "vcore=12 of at most vcore=10 on a node". The most frequent cause first, at most ten.
+	// "vcore=12 of at most vcore=10 on a node", or "memory=50,vcore=8 of at most memory=5,vcore=10 together on the
+	// closest node" if each node lacks another type. The most frequent cause first, at most ten.
 	Causes []*ReasonCause `protobuf:"bytes,6,rep,name=causes,proto3" json:"causes,omitempty"`
 	// An example of these asks.
 	ApplicationId string `protobuf:"bytes,7,opt,name=application_id,json=applicationId,proto3" json:"application_id,omitempty"`
@@ -6095,7 +6096,7 @@ type Check struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// "partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
 	// "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours"; "size" if the ask can never
-	// start, because a maximum or every node is too small for it.
+	// start, because a maximum or each node is too small for it.
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Subject of the check: path of a queue, id of an application, a user and a queue, ….
 	Subject string `protobuf:"bytes,2,opt,name=subject,proto3" json:"subject,omitempty"`
@@ -6105,7 +6106,8 @@ type Check struct {
 	// Text for people, with amounts such as memory=4Gi,vcore=1.5.
 	Message string `protobuf:"bytes,5,opt,name=message,proto3" json:"message,omitempty"`
 	// Operands by resource: requested and used amounts, and the limit. For "preemption", the usage of the queue
-	// after all pending preemptions, and its guarantee.
+	// after all pending preemptions, and its guarantee. For "size", the types that are too large, with the least
+	// maximum of each; or all types, with the capacity of the closest node, if each node lacks another type.
 	Requested map[string]int64 `protobuf:"bytes,6,rep,name=requested,proto3" json:"requested,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Used      map[string]int64 `protobuf:"bytes,7,rep,name=used,proto3" json:"used,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`
 	Limit     map[string]int64 `protobuf:"bytes,8,rep,name=limit,proto3" json:"limit,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"varint,2,opt,name=value"`

@@ -201,13 +201,13 @@ def merge_properties(parent: Mapping[str, str], own: Mapping[str, str]) -> dict[
 
 def idle_properties(partition: PartitionConfig) -> Iterator[str]:
     """Notes on properties without an effect: they need another property or switch, or count only at root."""
-    queues, below, settings = [partition.root], set[str](), list[QueueSettings]()
-    for queue in queues:
-        queues += queue.queues
-        below.update(queue.properties if queue is not partition.root else ())
+    queues, below, settings = [("queue root", partition.root)], dict[str, str](), list[QueueSettings]()
+    for place, queue in queues:
+        queues += [(f"{place}.{child.name}", child) for child in queue.queues]
+        below |= dict.fromkeys(queue.properties if queue is not partition.root else (), place)
         settings.append(queue.settings)
         if queue.child_template is not None:
-            below.update(queue.child_template.properties)
+            below |= dict.fromkeys(queue.child_template.properties, f"the template of {place}")
             settings.append(settings_of(queue.child_template.properties))
     switched = {name for name, is_on in partition.switches.items() if is_on}
     for each in OF_FEATURES:
@@ -217,7 +217,7 @@ def idle_properties(partition: PartitionConfig) -> Iterator[str]:
     for each in OF_FEATURES:
         name, is_below = each.key.name, each.key.name in below
         if each.key.where == "root" and is_below:
-            yield f"{name} has no effect below root"
+            yield f"{name} of {below[name]} has no effect below root"
         if each.needs and (is_below or name in partition.root.properties) and each.needs not in switched:
             yield f"{name} has no effect without {each.needs}"
 

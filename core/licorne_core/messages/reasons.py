@@ -41,7 +41,7 @@ KINDS: Final = tuple(QUOTA_CODES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeBound:
-    """Amounts of an ask that exceed what any single place ever has, by type; and the largest there."""
+    """Amounts of an ask that a place is too small for, and its largest amounts, or the closest capacity."""
 
     where: str
     wanted: Resources
@@ -54,7 +54,7 @@ class SizeBound:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeCheck:
-    """The ask exceeds a maximum above it, or every node, even if nothing else runs."""
+    """The ask exceeds a maximum above it, or each node, even if nothing else runs."""
 
     bounds: tuple[SizeBound, ...]
 

@@ -220,9 +220,9 @@ class _EverFits(Rule):
     """The ask is within the maxima of its queues, user and group, and no larger than some node.
 
     Only reports use this rule, before all others: a pass parks such asks behind the maximum or the nodes.
-    Each type is compared by itself with the largest capacity that a node has ever had, as a removed node may
-    be added again: no single node need have enough of all types. The maximum of root does not count: it is
-    the present size of the cluster. Without nodes the rule has no result.
+    Capacities of removed nodes count, as such a node may be added again; but no node counts for an ask that
+    requires an unknown one. The maximum of root does not count: it is the present size of the cluster.
+    Without nodes the rule has no result.
     """
 
     def obstacle(self, context: CheckContext, asking: Asking) -> reasons.SizeBound | None:
@@ -260,11 +260,17 @@ def _bounds(nodes: NodeBook, asking: Asking) -> Iterator[reasons.SizeBound]:
                 whose = "" if quota.kind == "queue" else f"for {quota.kind} {quota.name} "
                 yield _bound(f"{whose}in queue {quota.path}", asking.items, most, names)
     wanted = asking.group.ask_class
-    node = None if wanted.required_node is None else nodes.by_id.get(wanted.required_node)
-    most = nodes.highest if node is None else node.capacity
+    most, where, required = nodes.highest, "on a node", wanted.required_node
+    if required is not None:
+        node = nodes.by_id.get(required)
+        if node is None:
+            return
+        most, where = node.capacity, f"on node {required}, which it requires"
     names = [name for name, value in wanted.items if most.get(name, 0) < value]
+    if not names and required is None and nodes.never_held(wanted.items):
+        most, where = nodes.closest_size(wanted.items), "together on the closest node"
+        names = [name for name, value in wanted.items if value]
     if names:
-        where = "on a node" if node is None else f"on node {node.node_id}, which it requires"
         yield _bound(where, wanted.items, most, names)
 
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from licorne_core.messages.claims import BehindReservationCheck
-from licorne_core.messages.reasons import UNDER_WAY, Check, NodesCheck, QueueCheck
+from licorne_core.messages.reasons import UNDER_WAY, Check, NodesCheck, QueueCheck, SizeBound
 from licorne_core.messages.reports import Explanation
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, group_key, waits
@@ -231,6 +231,8 @@ class Obstacle(NamedTuple):
     code: str
     subject: str
     """The queue or other quota of the check, or the user or group ``in`` a queue; empty for other checks."""
+    cause: str = ""
+    """Both amounts of an ask that can never start; empty for other checks."""
 
 
 def _first_obstacle(
@@ -239,7 +241,7 @@ def _first_obstacle(
     for rule, who in rules:
         found = rule.obstacle(context, who)
         if found is not None:
-            return Obstacle(*rule.named(found))
+            return Obstacle(*rule.named(found), found.text() if isinstance(found, SizeBound) else "")
     return None
 
 

@@ -10,15 +10,13 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from licorne_core.messages.claims import BEHIND_RESERVATION
-from licorne_core.messages.reasons import NEVER_FITS, NO_NODE_FITS
+from licorne_core.messages.reasons import NO_NODE_FITS
 from licorne_core.messages.reports import WaitingAsks
 from licorne_core.model.apps.application import Application, Asking
 from licorne_core.model.apps.groups import AskGroup, waits
 from licorne_core.model.apps.requests import ASSUMED, TO_REPLACE, Request
 from licorne_core.model.claims import Claim
 from licorne_core.partitions.partition import Partition
-from licorne_core.scheduling.checks import EVER_FITS
-from licorne_core.scheduling.rules import CheckContext
 from licorne_core.values.asks import AskClass
 from licorne_core.values.ids import QueuePath
 from licorne_core.values.resources import charge
@@ -44,7 +42,6 @@ NOT_REGISTERED = "the required node is not registered"
 """Cause of asks that require an unknown node."""
 
 _TURN = Obstacle(WAITS_FOR_TURN, "")
-_NODES = Obstacle(NO_NODE_FITS, "")
 _BEHIND = Obstacle(BEHIND_RESERVATION, "")
 _ANSWER = Obstacle(WAITS_FOR_ANSWER, "")
 _REPLACES = Obstacle(REPLACES_PLACEHOLDER, "")
@@ -62,8 +59,6 @@ class _Alike(NamedTuple):
     """True if the scheduler has found no node for the asks."""
     claim: Claim | None = None
     """The asks' claim on a later start; None if there is none."""
-    cause: str = ""
-    """Both amounts of asks that can never start; empty for others."""
 
 
 @dataclass(slots=True)
@@ -99,7 +94,7 @@ def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
             if alike is not None and alike.obstacle is None:
                 only_nodes.setdefault((alike.ask_class, alike.claim), []).append(alike)
             elif alike is not None:
-                _add(rows, alike, alike.obstacle, alike.cause)
+                _add(rows, alike, alike.obstacle)
             if not number % STEP:
                 yield None
     yield from _add_those_at_nodes(partition, only_nodes, rows)
@@ -118,8 +113,8 @@ def waiting_asks(partition: Partition) -> Iterator[WaitingAsks | None]:
             yield None
 
 
-def _add(rows: dict[_Row, _Sum], alike: _Alike, found: Obstacle | None, cause: str = "") -> None:
-    code, subject = found or _TURN
+def _add(rows: dict[_Row, _Sum], alike: _Alike, found: Obstacle | None) -> None:
+    code, subject, cause = found or _TURN
     place = (alike.app.queue_path, code, subject)
     row = rows.get(place)
     if row is None:
@@ -155,8 +150,7 @@ def _of_application(partition: Partition, app: Application) -> Iterator[_Alike |
             asking = Asking(app, group)
             found = obstacle_to_group(context, asking, to_all)
             is_parked = found is None and stops(partition, app, group) == NO_NODE_FITS
-            cause = _amounts(context, found, asking)
-            yield _Alike(found, app, group.ask_class, asks, _first(group), is_parked, cause=cause)
+            yield _Alike(found, app, group.ask_class, asks, _first(group), is_parked)
         else:
             yield None
 
@@ -176,19 +170,12 @@ def _placed_soon(app: Application) -> Iterator[_Alike | None]:
 def _alone(partition: Partition, app: Application, request: Request) -> _Alike:
     """A pending ask that has a reservation, a claim or a back-off."""
     ask, reservation = request.ask, request.reservation
-    context, asking = partition.check_context, subject_of(app, request)
-    found = obstacle(context, asking)
+    found = obstacle(partition.check_context, subject_of(app, request))
     if found is None and reservation is not None and reservation.node_id is not None:
         node = partition.nodes.by_id.get(reservation.node_id)
         if node is not None and node.takes(ask.ask_class, reserved=True):
             found = _TURN
-    cause = _amounts(context, found, asking)
-    return _Alike(found, app, ask.ask_class, 1, ask.key, is_parked=True, claim=request.claim, cause=cause)
-
-
-def _amounts(context: CheckContext, found: Obstacle | None, asking: Asking) -> str:
-    never = EVER_FITS.obstacle(context, asking) if found is not None and found.code == NEVER_FITS else None
-    return "" if never is None else never.text()
+    return _Alike(found, app, ask.ask_class, 1, ask.key, is_parked=True, claim=request.claim)
 
 
 def _first(group: AskGroup) -> str:
@@ -231,11 +218,12 @@ def _add_those_at_nodes(
             causes[refusal] += 1
         looks += len(looked_at)
         is_whole = required is not None or len(looked_at) == len(nodes)
-        short = _NODES if partition.claims.reasons.isdisjoint(causes) else _BEHIND
         cause = _most_frequent(causes) or (UNKNOWN if required is None else NOT_REGISTERED)
+        is_behind = not partition.claims.reasons.isdisjoint(causes)
+        short = _BEHIND if is_behind else Obstacle(NO_NODE_FITS, "", cause)
         for alike in found:
             is_short = not fits if is_whole else alike.is_parked
-            _add(rows, alike, short if is_short else _TURN, cause if is_short and short is _NODES else "")
+            _add(rows, alike, short if is_short else None)
             spent += 1
             if not spent % NODES_STEP:
                 yield

@@ -150,4 +150,6 @@ def test_a_property_without_its_prerequisite_gives_a_warning(
 def test_a_property_of_root_that_another_queue_has_does_not_count(own: str) -> None:
     """`backfill` counts only at root: below, it and a setting that needs it are noted as idle."""
     notes = load(config(f"[{{name: a, {own}}}]", properties="{backfill.order: shortest}")).notes
-    assert notes == ("backfill has no effect below root", "backfill.order has no effect without backfill")
+    whose = "the template of queue root.a" if "template" in own else "queue root.a"
+    idle = f"backfill of {whose} has no effect below root"
+    assert notes == (idle, "backfill.order has no effect without backfill")

@@ -64,15 +64,17 @@ def test_nodes_are_packed_while_an_ask_lacks_a_node() -> None:
     "waiting",
     [
         ask("two", "vast", vcore=11),
+        ask("two", "shape", vcore=10, memory=9),
         ask("two", "daemon", vcore=10, required_node="n03"),
         ask("one", "bounded", vcore=10),
     ],
-    ids=["larger than any node", "for one node", "over a maximum"],
+    ids=["larger than any node", "of a shape of no node", "for one node", "over a maximum"],
 )
 def test_an_ask_too_large_for_any_node_keeps_nodes_spread(waiting: object) -> None:
     """An ask that no order of nodes could help does not change the order."""
     core = cluster(count=4)
-    core.do(reload(config(QUEUES.replace("100m", "5m"))))
+    core.do(reload(config(QUEUES.replace("100m", "5m"))), nodes(node("wide", vcore=1, memory=9)))
+    core.do(asks(ask("two", "fills", vcore=1, on_node="wide")))
     core.do(asks(waiting))  # type: ignore[arg-type]
     core.wait(1)
     assert where(core, 1, 1, 1) == ["n00", "n01", "n02"]
@@ -96,19 +98,27 @@ def test_asks_of_several_messages_are_packed_together() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "size", "count"),
-    [("two", 1, 26), ("one", 1, 90), ("two", 11, 9), ("late", 1, 90), ("three", 1, 90)],
-    ids=["room for all", "a maximum of the queue", "larger than any node", "no more applications", "a user"],
+    ("name", "size", "memory", "count"),
+    [
+        ("two", 1, 0, 26),
+        ("one", 1, 0, 90),
+        ("two", 11, 0, 9),
+        ("two", 10, 9, 9),
+        ("late", 1, 0, 90),
+        ("three", 1, 0, 90),
+    ],
+    ids=["room for all", "a maximum", "too large", "a shape of no node", "no more applications", "a user"],
 )
-def test_asks_that_arrive_together_are_spread(name: str, size: int, count: int) -> None:
+def test_asks_that_arrive_together_are_spread(name: str, size: int, memory: int, count: int) -> None:
     """Asks that arrive together are spread if those that could start need no more than is free."""
     core = cluster()
+    core.do(nodes(node("wide", vcore=1, memory=90)), asks(ask("two", "fills", vcore=1, on_node="wide")))
     limits = "[{limit: '', users: [ann], maxresources: {vcore: 4m}}]"
     queues = f"{{name: c, limits: {limits}}}, {{name: d, maxapplications: 1}}]"
     core.do(reload(config(QUEUES.replace("100m", "5m").replace("]", f", {queues}"))))
     core.do(apps(app("three", "root.c", user="ann"), app("first", "root.d"), app("late", "root.d")))
     core.do(asks(ask("first", "k", vcore=1)))
-    core.do(asks(*(ask(name, f"k{number}", vcore=size) for number in range(count))))
+    core.do(asks(*(ask(name, f"k{number}", vcore=size, memory=memory) for number in range(count))))
     assert core.partition.nodes.order.packs is None
 
 

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from licorne_core.messages.reports import WaitingAsks
+from licorne_core.model.nodes.book import MOST_SIZES
 from licorne_core.values.ids import PartitionName
 from licorne_core.values.tags import RUNTIME
 from licorne_core.views import reasons
@@ -55,16 +56,35 @@ def test_the_cause_of_a_class_is_its_most_frequent_shortage() -> None:
         apps(app("one", "root.a")),
         asks(*[ask("one", f"a{n}", vcore=3) for n in range(3)]),
         asks(ask("one", "b1", vcore=2), ask("one", "b2", vcore=2), ask("one", "wide", vcore=4, memory=6)),
-        asks(ask("one", "gone", vcore=1, required_node="x")),
+        asks(*[ask("one", f"gone{n}", vcore=n, memory=6, required_node="x") for n in (1, 4)]),
     )
-    causes: Counter[str] = Counter()
-    for row in found(driver):
-        assert row.code == "NO_NODE_FITS"
-        causes.update(dict(row.causes))
-    assert causes == {"full: vcore": 2, "too small: memory": 1, reasons.NOT_REGISTERED: 1}
     driver.do(asks(ask("one", "huge", vcore=5), ask("one", "huge2", vcore=5)))
-    [never] = [row for row in found(driver) if row.code == "NEVER_FITS"]
-    assert never.causes == {"vcore=5m of at most vcore=4m on a node": 2}
+    causes: dict[str, Counter[str]] = {"NO_NODE_FITS": Counter(), "NEVER_FITS": Counter()}
+    for row in found(driver):
+        causes[row.code].update(dict(row.causes))
+    assert causes["NO_NODE_FITS"] == {"full: vcore": 2, reasons.NOT_REGISTERED: 2}
+    assert causes["NEVER_FITS"] == {
+        "vcore=5m of at most vcore=4m on a node": 2,
+        "memory=6,vcore=4m of at most memory=5,vcore=4m together on the closest node": 1,
+    }
+
+
+def test_asks_of_a_shape_that_no_node_has_had_can_never_start() -> None:
+    """The closest capacity needs the smallest factor; beyond `MOST_SIZES`, only single types are compared."""
+    driver = Driver()
+    driver.do(
+        register(config("[{name: a}]")),
+        nodes(*[node(f"n{n}", vcore=10 + n, memory=200 - n) for n in range(MOST_SIZES)]),
+        apps(app("one", "root.a")),
+        asks(ask("one", "shape", vcore=60, memory=190), ask("one", "huge", vcore=99)),
+    )
+    shape = "memory=190,vcore=60m of at most memory=159,vcore=51m together on the closest node"
+    huge = "vcore=99m of at most vcore={}m on a node"
+    assert [row.causes for row in found(driver)] == [{shape: 1, huge.format(73): 1}]
+    driver.do(nodes(node("more", vcore=74, memory=137)))
+    assert [row.causes for row in found(driver)] == [{shape: 1, huge.format(74): 1}]
+    driver.do(nodes(node("other", vcore=9, memory=201)))
+    assert {row.code: row.asks for row in found(driver)} == {"NEVER_FITS": 1, "NO_NODE_FITS": 1}
 
 
 def test_asks_that_would_delay_a_shadow_start_have_that_reason() -> None:
@@ -95,8 +115,9 @@ def test_very_many_classes_are_compared_with_only_some_nodes(monkeypatch: pytest
     driver = Driver()
     driver.do(
         register(config("[{name: a}]")),
-        nodes(*[node(f"n{n}", vcore=4) for n in range(10)], node("m", memory=40)),
+        nodes(*[node(f"n{n}", vcore=4) for n in range(10)], node("m", vcore=4, memory=40)),
         apps(app("one", "root.a")),
+        asks(ask("one", "f", vcore=1, on_node="m")),
         asks(*[ask("one", f"k{n}", vcore=4, memory=5 + n) for n in range(30)]),
     )
     [row] = found(driver)

@@ -392,10 +392,12 @@ def test_an_application_without_starts_does_not_delay_another() -> None:
 
 
 def test_an_ask_larger_than_every_node_costs_no_search() -> None:
-    """Hundreds of such asks do not delay the start of another ask."""
+    """Hundreds of such asks, or of a shape that no node holds, do not delay the start of another ask."""
     driver = world(10, properties=CONSERVATIVE)
     search = driver.partition.claims
+    driver.do(nodes(node("wide", vcore=1, memory=9)))
     driver.do(asks(*(job("first", f"k{number}", 11 + number, 50) for number in range(500))))
+    driver.do(asks(ask("first", "shape", vcore=9, memory=9, tags={RUNTIME: "50"})))
     assert search.work == 0
     driver.do(asks(job("second", "runs", 5, 100)), asks(job("second", "waits", 9, 50)))
     assert starts(driver) == {"waits": (100.0, ["n0"])}

@@ -138,7 +138,7 @@ def _subject(code: str, place: ReasonQueue) -> str:
 
 
 def in_one_line(answer: ListReasonsResponse) -> str:
-    """``18,200 QUEUE_MAX_EXCEEDED in 412 queues (first: root.dept03 at its maximum) · …``; not `never_of`."""
+    """``18 QUEUE_MAX_EXCEEDED in 4 queues (first: root.a at its maximum) · …``; no asks that never start."""
     parts = []
     for reason in (one for one in answer.reasons if one.code != NEVER_FITS):
         queues = "1 queue" if reason.queues == 1 else f"{reason.queues:,} queues"

@@ -2963,7 +2963,8 @@ class WaitReason(_message.Message):
     def causes(self) -> _containers.RepeatedCompositeFieldContainer[Global___ReasonCause]:
         """For NO_NODE_FITS: the number of asks by the cause that excludes most nodes, such as "full: memory",
         "reserved" or "refused: <reason>". For NEVER_FITS: the number of asks by both amounts, such as
-        "vcore=12 of at most vcore=10 on a node". The most frequent cause first, at most ten.
+        "vcore=12 of at most vcore=10 on a node", or "memory=50,vcore=8 of at most memory=5,vcore=10 together on the
+        closest node" if each node lacks another type. The most frequent cause first, at most ten.
         """
 
     def __init__(
@@ -3960,7 +3961,7 @@ class Check(_message.Message):
     kind: _builtins.str
     """"partition", "application", "starting", "backoff", "running", "user", "group", "queue", "budget",
     "predicates", "nodes", "gang", "preemption", "backfill", "topology", "hours"; "size" if the ask can never
-    start, because a maximum or every node is too small for it.
+    start, because a maximum or each node is too small for it.
     """
     subject: _builtins.str
     """Subject of the check: path of a queue, id of an application, a user and a queue, …."""
@@ -3981,7 +3982,8 @@ class Check(_message.Message):
     @_builtins.property
     def requested(self) -> _containers.ScalarMap[_builtins.str, _builtins.int]:
         """Operands by resource: requested and used amounts, and the limit. For "preemption", the usage of the queue
-        after all pending preemptions, and its guarantee.
+        after all pending preemptions, and its guarantee. For "size", the types that are too large, with the least
+        maximum of each; or all types, with the capacity of the closest node, if each node lacks another type.
         """
 
     @_builtins.property

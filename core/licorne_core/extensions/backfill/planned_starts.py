@@ -113,8 +113,8 @@ class Starting(Remedy):
         behind = binding(app, total, request.claim)
         bounds = (*behind, app.leaf) if has_hours else behind
         unplanned, asks = shadows.unplanned, likeness(app, request, bounds)
-        is_vain = over is not None
-        is_vain = is_vain or any(context.node_book.is_too_large(kind.ask_class.items) for kind in kinds)
+        sizes, book = [kind.ask_class.items for kind in kinds], context.node_book
+        is_vain = over is not None or any(map(book.is_too_large, sizes)) or any(map(book.never_held, sizes))
         if is_vain or (is_open and behind and not shadows.has_room_behind(behind)):
             until = now + RETRY_TIME
         elif (until := unplanned.turn(app.app_id, asks, now)) <= now:

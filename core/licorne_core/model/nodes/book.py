@@ -1,6 +1,7 @@
 """The nodes of one partition, their total capacity, and the orders by utilization (spec § 7.5)."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from fractions import Fraction
 from itertools import takewhile
 from math import fsum, inf
 from typing import Any, Final, NamedTuple, assert_never
@@ -296,11 +297,25 @@ def _utilization(node: Node, weights: tuple[tuple[str, float], ...]) -> float:
     return taken / total if total else 0.0
 
 
+def _holds(capacity: Resources, other: Resources) -> bool:
+    return all(capacity.get(name, 0) >= value for name, value in other.items())
+
+
+def _growth(capacity: Resources, items: Items) -> list[tuple[bool, Fraction]]:
+    """Requested parts of a capacity by type, the largest first; True for types of which it has nothing."""
+    amounts = [(value, capacity.get(name, 0)) for name, value in items]
+    return sorted([(value > size == 0, Fraction(value, size or 1)) for value, size in amounts], reverse=True)
+
+
 def _raise_to(largest: dict[str, int], capacity: Mapping[str, int]) -> None:
     """Raise the largest amounts to the capacity of one more node, where the node has more."""
     for name, value in capacity.items():
         if value > largest.get(name, 0):
             largest[name] = value
+
+
+MOST_SIZES: Final = 64
+"""Maximum number of capacities in `NodeBook.sizes`."""
 
 
 class NodeBook:
@@ -330,6 +345,8 @@ class NodeBook:
         self._largest: dict[str, int] | None = None
         self.highest: dict[str, int] = {}
         """The largest capacity of any node ever, by type."""
+        self.sizes: list[Resources] | None = []
+        """The capacities of nodes ever that no other one exceeds; None once they were too many."""
         self._births = 0
         self.changed: Recent[Node] = Recent()
         """Current nodes in the order of their last changes in size, use, victims or reservations."""
@@ -348,7 +365,7 @@ class NodeBook:
         self._holdings.node_added(node.footprint)
         self.total = add(self.total, node.capacity)
         self._largest = None
-        _raise_to(self.highest, node.capacity)
+        self._note_size(node.capacity)
         self.order.add(node)
         self.changed.note(node)
         self.count(node)
@@ -376,7 +393,7 @@ class NodeBook:
         """Replace a node's capacity."""
         self.total = without_zeros(add(subtract(self.total, node.capacity), capacity))
         self._largest = None
-        _raise_to(self.highest, capacity)
+        self._note_size(capacity)
         self._holdings.memory -= node.footprint
         node.set_capacity(capacity)
         self._holdings.memory += node.footprint
@@ -414,13 +431,25 @@ class NodeBook:
         return any(largest.get(name, 0) < value for name, value in items)
 
     def never_held(self, items: Items) -> bool:
-        """True if, for one of the types, every node has always been too small even when empty."""
-        return any(self.highest.get(name, 0) < value for name, value in items)
+        """True if each node has always been too small even when empty, not necessarily in the same type."""
+        sizes = (self.highest,) if self.sizes is None else self.sizes
+        return all(any(size.get(name, 0) < value for name, value in items) for size in sizes)
+
+    def closest_size(self, items: Items) -> Resources:
+        """Of the capacities ever, the one that would have to grow by the smallest factor to be sufficient."""
+        return min(self.sizes or (self.highest,), key=lambda size: _growth(size, items))
 
     def is_large(self, items: Items) -> bool:
         """True if no node has room for two such asks, even when empty."""
         largest = self._largest_amounts()
         return any(largest.get(name, 0) < 2 * value for name, value in items)
+
+    def _note_size(self, capacity: Resources) -> None:
+        _raise_to(self.highest, capacity)
+        known = self.sizes
+        if known is not None and not any(_holds(size, capacity) for size in known):
+            largest = [*(size for size in known if not _holds(capacity, size)), dict(capacity)]
+            self.sizes = largest if len(largest) <= MOST_SIZES else None
 
     def _largest_amounts(self) -> dict[str, int]:
         """Largest capacity of a node, by type."""
