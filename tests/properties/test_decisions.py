@@ -5,14 +5,18 @@ from functools import partial
 
 import pytest
 
+from extensions.backfill.test_shadows import job
 from licorne_core.handlers import turn
+from licorne_core.messages.commands import Command, Tick
 from licorne_core.model.nodes.book import Packing
 from licorne_core.values.slices import Tuning
+from support.core.builders import START, app, apps, asks, config, node, nodes, register
 from support.seeds import lively
 from support.worlds import Step, World, compare, shown, shrink
 from support.worlds.backfill import SHARE
 from support.worlds.configs import ConfigMaker
 from support.worlds.elastic import SHARE as ELASTIC
+from support.worlds.playing import REST
 
 Play = Callable[[Sequence[Step]], int]
 
@@ -262,3 +266,17 @@ OF_ELASTIC_GANGS = partial(agree, length=CROWDED, gangs=0.3, preempting=MOSTLY, 
 def test_core_and_oracle_agree_in_rare_worlds(decides: Callable[..., None], seed: int) -> None:
     """Core and oracle agree in worlds where their decisions once differed."""
     decides(part=range(seed, seed + 1))
+
+
+def test_core_and_oracle_agree_that_a_start_stops_an_ask_in_a_full_cluster() -> None:
+    """The ask is not reported to an autoscaler, as a start had stopped it before the cluster was full."""
+    wanted = [
+        asks(job("p", "runs", 1, 100)),
+        asks(job("p", "holder", 2, 50), job("p", "long", 1, 200)),
+        asks(job("q", "fills", 3, 90)),
+    ]
+    queues = "[{name: p, resources: {max: {vcore: 2m}}}, {name: q}]"
+    script: list[Command] = [register(config(queues, properties="{backfill: easy}"))]
+    script += [nodes(node("n0", vcore=4)), apps(app("p", "root.p"), app("q", "root.q"))]
+    script += [one for each in wanted for one in (each, Tick())]
+    assert compare([*(Step(START, one) for one in script), Step(START + 40.0, REST)]) == 3

@@ -21,7 +21,8 @@ from licorne_core.values.ids import AppId, PartitionName
 from licorne_core.values.slices import Tuning
 from support.core.driver import Driver, placed, released
 from support.oracle import Made, Oracle, Released
-from support.oracle.backfill import Hold, StartQuestion, Unplanned
+from support.oracle.backfill import Hold, StartQuestion, Unplanned, holders
+from support.oracle.checks import exceeds_cluster_only, is_behind
 from support.oracle.deciding import Outcome, Search, Waits
 from support.oracle.doing import carry_out
 from support.oracle.held import is_due_by_time
@@ -245,6 +246,22 @@ class _Pair:
                 assert one == got, f"in {name} the core says {got}, oracle {wanted}"
             self.decisions += 1
         assert not made, f"in {name} the core also says {made}"
+        self._note_held_asks(core)
+
+    def _note_held_asks(self, core: Partition) -> None:
+        """Note whether the core has tried asks for which the cluster is full, and that would delay a start.
+
+        It does not try an ask again that a start stopped before the cluster was full.
+        """
+        theirs = self.oracle.partitions[core.name]
+        look = look_at(theirs, self.driver.now)
+        for app in theirs.apps.values() if holders(theirs.apps) else ():
+            groups = {kind_of(group): group for group in core.applications[AppId(app.app_id)].groups.values()}
+            for ask in app.awake():
+                if exceeds_cluster_only(look, app, ask) and is_behind(look, app, ask):
+                    group = groups[ask.kind]
+                    ask.attempted = group.attempted
+                    (app.nowhere.add if group.nowhere or group.no_place else app.nowhere.discard)(ask.kind)
 
     def _pass(self, name: str) -> Outcome:
         """One pass of the oracle, with all records of the pass."""
