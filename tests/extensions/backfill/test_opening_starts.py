@@ -144,6 +144,15 @@ def test_another_start_of_a_leaf_is_planned_once_it_opens_or_closes() -> None:
     assert starts(driver) == {"next": 1000.0}
     at(driver, 200.0)
     assert starts(driver) == {"next": 1000.0, "x": DAY - 400.0}
+    driver = Driver()
+    leaves = f"[{{name: p, resources: {{max: {{vcore: 4m}}}}, queues: {LEAVES % '13:40-13:50'}}}]"
+    driver.do(register(config(leaves, properties="{backfill: easy, reservation.max.nodes: '0'}")))
+    driver.do(nodes(node("n0", vcore=9)), apps(app("late", "root.p.late"), app("day", "root.p.day")))
+    driver.do(*(asks(job(*of, 4, 1000)) for of in (("day", "runs"), ("day", "next"), ("late", "x"))))
+    assert starts(driver) == {"next": 1000.0}
+    driver.do(asks(job("late", "y", 4, 1000)))
+    at(driver, 200.0)
+    assert starts(driver) == {"next": 1000.0, "x": DAY - 400.0}
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,13 @@ OPENING_HOURS = (
         STARTS,
     ),
     Defect(
+        "maximum-of-former-hours",
+        "StartRequest.end_wait",
+        returns("False"),
+        "asks behind a maximum with a start are not planned once their leaf closes",
+        STARTS,
+    ),
+    Defect(
         "open-for-a-moment-more",
         "OpeningHours.at",
         swap("time < midnight + end", "time <= midnight + end"),

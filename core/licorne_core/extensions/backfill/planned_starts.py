@@ -12,6 +12,7 @@ from licorne_core.extensions.backfill.shadows import (
     CalendarFull,
     Lapsed,
     NodesAsked,
+    PlannedWhileOpen,
     Shadows,
     StartQuestion,
     is_planned,
@@ -65,6 +66,10 @@ class StartRequest(OfNoNode):
         after: float | None = self.app.leaf.settings.of(RESERVE_AFTER)
         return after or 0.0
 
+    def end_wait(self, now: float) -> bool:
+        """True behind a maximum if the leaf closes at times: it may have done so."""
+        return isinstance(self.blocker, PlannedWhileOpen)
+
 
 class Starting(Remedy):
     """Lets an ask hold a shadow start, with backfill on."""
@@ -105,6 +110,9 @@ class Starting(Remedy):
         is_open, until = shadows.openings.at(app.leaf, now)
         has_hours = until < inf
         blocker = blocker or shadows.blocker(app, is_open=is_open, has_hours=has_hours)
+        if isinstance(blocker, PlannedWhileOpen):
+            maturing = wants.next_time(now)
+            context.escalation.set_deadline(wants, until if maturing is None else min(maturing, until))
         if blocker is not None:
             return blocker
         over = exceeded(app, total)

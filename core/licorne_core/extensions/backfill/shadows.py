@@ -104,6 +104,12 @@ class MaximumPlanned(OfThing):
         return not is_planned(self.thing)
 
 
+class PlannedWhileOpen(MaximumPlanned):
+    """The same for asks of leaves that close at times: from then on their starts are behind no maximum."""
+
+    __slots__ = ()
+
+
 def is_planned(quota: Quota) -> bool:
     """True if no other start may be held behind the maximum of the quota."""
     behind = [one for one in quota.claims if isinstance(one, ShadowStart) and quota in one.behind]
@@ -206,7 +212,8 @@ class Shadows:
             return self._blockers.get(CalendarFull, self if leaf is None else leaf, self, leaf)
         # A start that waits is behind no maximum.
         full = next((quota for quota in bounded(app) if is_open and is_planned(quota)), None)
-        return None if full is None else self._blockers.get(MaximumPlanned, full)
+        kind = PlannedWhileOpen if has_hours else MaximumPlanned
+        return None if full is None else self._blockers.get(kind, full)
 
     def beyond(self) -> list[ShadowStart]:
         """The latest starts above the maximum number of the present mode."""
