@@ -12,6 +12,8 @@ import (
 
 	v1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding"
 
 	"github.com/apache/yunikorn-k8shim/pkg/cache"
 	"github.com/apache/yunikorn-k8shim/pkg/client"
@@ -120,6 +122,18 @@ func (c *cluster) startShim(scheduler api.SchedulerAPI, queues string) {
 	s.done.Go(func() { s.running.Work(ctx) })
 }
 
+// noVolumes finds that a pod needs no volumes. The shim asks about a pod that leaves while it is bound, and fails
+// on the nil of its own mock.
+type noVolumes struct {
+	volumebinding.SchedulerVolumeBinder
+}
+
+func (noVolumes) FindPodVolumes(
+	klog.Logger, *v1.Pod, *volumebinding.PodVolumeClaims, *v1.Node,
+) (*volumebinding.PodVolumes, volumebinding.ConflictReasons, error) {
+	return &volumebinding.PodVolumes{}, nil, nil
+}
+
 // newShim puts a shim together that has seen nothing yet.
 func (c *cluster) newShim(scheduler api.SchedulerAPI) *shim {
 	s := &shim{provider: client.NewMockedAPIProvider(false), stop: func() {}}
@@ -130,6 +144,7 @@ func (c *cluster) newShim(scheduler api.SchedulerAPI) *shim {
 	s.provider.MockCreateFn(c.create)
 	s.provider.MockDeleteFn(c.delete)
 	apis.KubeClient = reading{apis.KubeClient, c}
+	apis.VolumeBinder = noVolumes{apis.VolumeBinder}
 	events.SetRecorder(silent{})
 	dispatcher.UnregisterAllEventHandlers()
 	s.running = running.New(s.provider, []*v1.ConfigMap{nil, nil})

@@ -11,6 +11,7 @@ require (
 	k8s.io/apimachinery v0.34.2
 	k8s.io/client-go v0.34.2
 	k8s.io/kube-scheduler v0.34.2
+	k8s.io/klog/v2 v2.130.1
 	k8s.io/kubernetes v1.34.2
 	licorne.dev/clients/go v0.0.0
 )
@@ -87,7 +88,6 @@ require (
 	k8s.io/controller-manager v0.34.2 // indirect
 	k8s.io/csi-translation-lib v0.34.2 // indirect
 	k8s.io/dynamic-resource-allocation v0.34.2 // indirect
-	k8s.io/klog/v2 v2.130.1 // indirect
 	k8s.io/kube-openapi v0.0.0-20250710124328-f3f2b991d03b // indirect
 	k8s.io/utils v0.0.0-20250604170112-4c0f3b243397 // indirect
 	sigs.k8s.io/json v0.0.0-20241014173422-cfa47c3a1cc8 // indirect
