@@ -115,7 +115,7 @@ class Observed:
 
 
 class ExpectedStarts(Periodic):
-    """Adds expected starts to explanations, and to these and the calendar ranges by samples that it takes."""
+    """Adds expected starts to explanations, and adds ranges, from its samples, to these and the calendar."""
 
     def __init__(self, views: Views, clock: Clock, time_slices: TimeSlices) -> None:
         """Idle until `start`."""

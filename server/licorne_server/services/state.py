@@ -361,7 +361,7 @@ class _Answer(NamedTuple):
     making: asyncio.Task[Message]
 
     def is_wanted(self, times: tuple[float, float]) -> bool:
-        """True if the answer is being computed, or was without a failure, and is fresh by both clocks."""
+        """True if the answer is being computed, or is a computed one that did not fail and is still fresh."""
         if not self.making.done():
             return True
         is_fresh = all(now - time < FRESH_SECONDS for now, time in zip(times, self.times, strict=True))

@@ -107,7 +107,7 @@ class Processes:
             await process.wait()
 
     def signal(self, name: str, number: signal.Signals) -> None:
-        """Send a signal to a program. SIGCONT resumes it; after SIGSTOP it has stopped when this returns."""
+        """Send a signal to a program. SIGCONT resumes it; SIGSTOP has stopped it when this returns."""
         process = self._programs[name].process
         assert process is not None
         process.send_signal(number)
@@ -161,7 +161,7 @@ class Processes:
 
 
 def until_stopped(pid: int) -> None:
-    """Return once all threads of a process have stopped after SIGSTOP: until then they answer requests."""
+    """Return once all threads of a process have stopped after SIGSTOP: a running one answers requests."""
     while any(_state_of(task) not in "TtXZ" for task in Path(f"/proc/{pid}/task").iterdir()):
         time.sleep(POLL_SECONDS / 10)
 

@@ -67,7 +67,7 @@ class StartRequest(OfNoNode):
         return after or 0.0
 
     def end_wait(self, now: float) -> bool:
-        """True behind a maximum if the leaf closes at times: it may have done so."""
+        """True for an ask behind a maximum whose leaf closes at times: it may be closed now."""
         return isinstance(self.blocker, PlannedWhileOpen)
 
 
@@ -208,9 +208,9 @@ class PlannedStarts:
         return plan
 
     def _follow_hours(self, shadow: ShadowStart, now: float) -> None:
-        """Count a start among those that wait while its leaf is closed until then, if there is a place.
+        """Count a start among those that wait, if its leaf is closed at some time until then, or the others.
 
-        An ask of another leaf may get a start in this pass.
+        Without a place nothing changes. Otherwise an ask of another leaf may get a start in this pass.
         """
         shadows, context = shadow.shadows, self._context
         is_open, until = shadows.openings.at(shadow.app.leaf, now)

@@ -84,7 +84,7 @@ class CalendarFull(OfThing):
     __slots__ = ("_leaf", "_shadows")
 
     def __init__(self, thing: object, blockers: Blockers, shadows: "Shadows", leaf: Queue | None) -> None:
-        """Start without blocked asks; `thing` is the one of both that identifies it."""
+        """Start without blocked asks; `thing` is the leaf, or `shadows` if there is none."""
         super().__init__(thing, blockers)
         self._shadows, self._leaf = shadows, leaf
 

@@ -302,7 +302,7 @@ def _holds(capacity: Resources, other: Resources) -> bool:
 
 
 def _growth(capacity: Resources, items: Items) -> list[tuple[bool, Fraction]]:
-    """Requested parts of a capacity by type, the largest first; True for types of which it has nothing."""
+    """Requested amounts divided by the capacity, the largest first; True for types that it lacks."""
     amounts = [(value, capacity.get(name, 0)) for name, value in items]
     return sorted([(value > size == 0, Fraction(value, size or 1)) for value, size in amounts], reverse=True)
 
@@ -346,7 +346,7 @@ class NodeBook:
         self.highest: dict[str, int] = {}
         """The largest capacity of any node ever, by type."""
         self.sizes: list[Resources] | None = []
-        """The capacities of nodes ever that no other one exceeds; None once they were too many."""
+        """The capacities that nodes ever had and that no other one exceeds; None once there were too many."""
         self._births = 0
         self.changed: Recent[Node] = Recent()
         """Current nodes in the order of their last changes in size, use, victims or reservations."""
@@ -431,12 +431,12 @@ class NodeBook:
         return any(largest.get(name, 0) < value for name, value in items)
 
     def never_held(self, items: Items) -> bool:
-        """True if each node has always been too small even when empty, not necessarily in the same type."""
+        """True if each node has always been too small even when empty; each may lack another type."""
         sizes = (self.highest,) if self.sizes is None else self.sizes
         return all(any(size.get(name, 0) < value for name, value in items) for size in sizes)
 
     def closest_size(self, items: Items) -> Resources:
-        """Of the capacities ever, the one that would have to grow by the smallest factor to be sufficient."""
+        """The capacity that a node ever had that has to grow by the smallest factor to hold the amounts."""
         return min(self.sizes or (self.highest,), key=lambda size: _growth(size, items))
 
     def is_large(self, items: Items) -> bool:
